@@ -1,5 +1,5 @@
-// OwnShard: this server's shard as the rest of its process talks to it: who tells it something, what follows when
-// it is broken, and what it does ahead while nobody has anything for it.
+// OwnShard: what follows in a server when its shard is broken, and what the shard does by itself: it answers once
+// replies have left, and works ahead while nobody has anything for it.
 //
 // Thread: the server's loop.
 #pragma once
@@ -11,7 +11,6 @@
 
 #include "server/replicas/replication.h"
 #include "server/resuming.h"
-#include "server/sessions/node_sessions.h"
 #include "server/shards/authority_link.h"
 
 namespace paceline::server {
@@ -24,8 +23,6 @@ class OwnShard {
     const RunClock& clock;
     const EndOfRun& end;
     ReplicaRole& role;
-    PeerConnections& connections;
-    NodeSessions& sessions;
     OwnAuthority& authority;
     AuthorityLink& link;
     Resuming& resuming;
@@ -35,9 +32,6 @@ class OwnShard {
   OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> drain)
       : io_(io), service_(service), around_(around), drain_(std::move(drain)) {}
 
-  // Whether a node's message is for the shard; else it is for the authority.
-  static bool takes(const wire::Body& body);
-  void on_message(Peer from, wire::Message message);
   // What it says after each call. One that is broken ends the run, or this server.
   void on_status(const Status& state);
   void on_replies_left();
@@ -45,7 +39,6 @@ class OwnShard {
   void work_ahead();
 
  private:
-  bool takes_long(const wire::Body& body) const;
   void do_ahead();
 
   boost::asio::io_context& io_;

@@ -1,11 +1,6 @@
 #include "server/server_loop.h"
 
-#include <algorithm>
-#include <boost/asio/post.hpp>
-#include <chrono>
-
 #include "common/config/local_endpoint.h"
-#include "server/seconds_text.h"
 
 namespace paceline::server {
 namespace {
@@ -13,10 +8,21 @@ namespace {
 using As = wire::LogEntry::As;
 using What = wire::LocalEvent::What;
 
-// Held grants are announced after 200 ms, leases are seconds: this is fine enough for both.
-constexpr std::chrono::milliseconds kTick{50};
-// A tick that comes later than this was not late: the whole process stood still.
-constexpr std::chrono::milliseconds kPauseAtLeast{500};
+// What a node may say to a shard; all else is for the authority.
+bool is_for_a_shard(const wire::Body& body) {
+  return std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
+         std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body) ||
+         std::holds_alternative<wire::NodeState>(body) || std::holds_alternative<wire::StateWanted>(body);
+}
+
+// A decision, or what makes a gradient whole, where the shard is so large that nobody is to wait for it with
+// what was said before.
+bool takes_long(const Shard* shard, const wire::Body& body) {
+  constexpr std::int64_t kQuickFloats = 64 * 1024;
+  if (shard == nullptr || shard->range().size() <= kQuickFloats) return false;
+  const auto* push = std::get_if<wire::Push>(&body);
+  return std::holds_alternative<wire::ApplyDecision>(body) || (push != nullptr && push->last);
+}
 
 }  // namespace
 
@@ -42,18 +48,20 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
                 authority_, background_, generation_,
                 [this](const Status& state) { own_shard_.on_status(state); }),
       comparison_(log),
-      shard_end_(setup_, end_, connections_, sessions_, service_, authority_, link_, background_,
-                 shard_outbox_),
-      own_shard_(
-          io, service_,
-          {setup_, clock_, end_, role_, connections_, sessions_, authority_, link_, resuming_, replication_},
-          [this] { drain(); }),
+      shard_end_(setup_, end_, connections_, service_, authority_, link_, background_, shard_outbox_),
+      own_shard_(io, service_, {setup_, clock_, end_, role_, authority_, link_, resuming_, replication_},
+                 [this] { drain(); }),
       view_({setup_, end_, connections_, shards_, link_, service_, authority_, generation_, resuming_, role_,
              replication_}),
       display_(setup_, [this](Ticks now) { return view_.status(display_.stall(), now); }),
       requests_(io, {setup_, clock_, end_, role_, authority_, link_, resuming_, view_, display_},
                 [this] { drain(); }),
-      timer_(io) {
+      ticks_(
+          io,
+          {setup_, clock_, end_, role_, connections_, sessions_, channels_, link_, service_, authority_,
+           resuming_, replication_, view_, display_},
+          [this](Peer peer, const std::string& why, Loss loss, Ticks now) { lose(peer, why, loss, now); },
+          [this] { drain(); }) {
   generation_.resumes = setup_.options.resume && setup_.options.role != ServerOptions::Role::kFollows;
 }
 
@@ -66,7 +74,6 @@ Status ServerLoop::open(wire::Context& context) {
       }));
   clock_.begin();
   const Ticks now = clock_.began_at();
-  last_tick_ = next_heartbeat_ = now;
   display_.begin(now);
   PACELINE_RETURN_IF_ERROR(begin(context, now));
   if (end_.ended()) return end_.result();
@@ -75,7 +82,7 @@ Status ServerLoop::open(wire::Context& context) {
   const std::string wrong = wrongly_loopback(setup_.config.cluster.endpoints, setup_.endpoint(), bound);
   if (!wrong.empty()) setup_.log.warn(wrong + "; " + kLoopbackAdvice);
   if (!role_.follows()) PACELINE_RETURN_IF_ERROR(display_.open_http(now));
-  schedule_tick();
+  ticks_.begin(now);
   return Status::ok();
 }
 
@@ -91,7 +98,7 @@ Status ServerLoop::begin(wire::Context& context, Ticks now) {
     replication_ = std::make_unique<Replication>(
         io_, replayed(), clock_, end_, background_, [this] { drain(); },
         FollowingReplica::Handlers{[this](Ticks at) {
-                                     last_tick_ = at;
+                                     ticks_.ticked(at);
                                      drain();
                                    },
                                    [this](Ticks at) { take_over(at); }});
@@ -118,7 +125,7 @@ EventReplay::Server ServerLoop::replayed() {
           generation_,
           resuming_,
           comparison_,
-          [this](Peer who, wire::Message message) { own_shard_.on_message(who, std::move(message)); },
+          [this](Peer who, wire::Message message) { to_shard(who, std::move(message)); },
           [this](const wire::RunOver& over) { shard_end_.run_over(over); },
           [this](Ticks at) { authority_->note_progress(view_.moved(), at); }};
 }
@@ -153,10 +160,53 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
 }
 
 void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
+  if (generation_.waits()) return sessions_.on_waiting(from, message.body);
+  if (is_for_a_shard(message.body)) return to_shard(from, std::move(message));
+  to_authority(from, message, now);
+}
+
+void ServerLoop::to_shard(Peer from, wire::Message message) {
+  // The authority's word to its own shard follows from what the authority was told. What a pull is answered
+  // is no event: it changes nothing.
   const wire::Body& body = message.body;
-  if (generation_.waits()) return sessions_.on_waiting(from, body);
-  if (OwnShard::takes(body)) return own_shard_.on_message(from, std::move(message));
-  sessions_.to_authority(from, message, now);
+  const bool follows_by_itself = authority_ && !from.is_node();
+  if (!follows_by_itself && !(from.is_node() && std::holds_alternative<wire::Pull>(body))) {
+    role_.note(As::kToShard, from, body, message.payload, clock_.now());
+  }
+  if (takes_long(service_.shard(), body)) connections_.router().flush();
+  if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&body)) {
+    if (!sessions_.late_joins().admitted(*admitted)) return;
+    message.body = wire::NodeLost{admitted->node, "another one is let in"};
+  } else if (const auto* lost = std::get_if<wire::NodeLost>(&body)) {
+    if (sessions_.late_joins().is_of_a_former_process(*lost)) return;
+    on_lost(*lost);
+  }
+  own_shard_.on_status(service_.handle(from, std::move(message)));
+}
+
+// By the authority's word.
+void ServerLoop::on_lost(const wire::NodeLost& lost) {
+  role_.forget(lost.node);
+  const Peer node = Peer::of(lost.node);
+  if (lost.node.value >= setup_.config.cluster.nodes || connections_.members().is_gone(node)) return;
+  connections_.remove(node);
+  const std::string how = lost.why.empty() ? " has left" : " lost: " + lost.why;
+  if (!authority_) setup_.log.warn(to_string(node) + how);
+}
+
+void ServerLoop::to_authority(Peer from, const wire::Message& message, Ticks now) {
+  Status status;
+  if (authority_) {
+    role_.note(As::kToAuthority, from, message.body, message.payload, now);
+    status = authority_->handle(from, message, now);
+    if (status.is_ok()) connections_.losses().ended_elsewhere(message.body, now);
+  } else {
+    status = invalid_argument(std::string(wire::name_of(message.body)) + " from " + to_string(from) + " to " +
+                              setup_.name() + ": it is for the authority");
+  }
+  // It tells the authority too, whose NodeLost says other shards what to forget.
+  if (std::holds_alternative<wire::Leave>(message.body)) return connections_.remove(from);
+  if (!status.is_ok()) connections_.refuse_unless_repeated(from.node(), status);
 }
 
 // At another shard.
@@ -175,7 +225,7 @@ void ServerLoop::on_authority(Result<wire::Message> message) {
     if (const auto* over = std::get_if<wire::RunOver>(&what.message->body)) {
       shard_end_.run_over(*over);
     } else {
-      own_shard_.on_message(Peer::of(kAuthority), *std::move(what.message));
+      to_shard(Peer::of(kAuthority), *std::move(what.message));
     }
   }
   link_.acknowledge(what, view_.moved());
@@ -215,19 +265,17 @@ void ServerLoop::drain() {
     local_.pop_front();
     deliver(speaker, std::move(message));
   }
-  end_turn();
+  if (replication_) replication_->end_turn();
   const bool done = !replication_ || replication_->is_done();
-  if (!end_.ended() && !role_.follows() && authority_ && authority_->over() && done) {
-    end_.end(authority_->result());
-  }
+  const bool over = authority_ && authority_->over() && !role_.follows();
+  if (!end_.ended() && over && done) end_.end(authority_->result());
   if (!end_.ended()) own_shard_.work_ahead();
 }
 
 void ServerLoop::deliver(Speaker speaker, wire::Message message) {
   if (speaker == Speaker::kAuthority) {
     const auto* over = std::get_if<wire::RunOver>(&message.body);
-    return over != nullptr ? shard_end_.run_over(*over)
-                           : own_shard_.on_message(Peer::of(kAuthority), std::move(message));
+    return over != nullptr ? shard_end_.run_over(*over) : to_shard(Peer::of(kAuthority), std::move(message));
   }
   const Ticks now = clock_.now();
   const Peer own = Peer::of(setup_.shard);
@@ -236,16 +284,6 @@ void ServerLoop::deliver(Speaker speaker, wire::Message message) {
                                    : failed_precondition(std::string(wire::name_of(message.body)) +
                                                          " of the shard before the run goes on");
   if (!status.is_ok()) setup_.log.warn(status.message());
-}
-
-void ServerLoop::end_turn() {
-  if (!replication_ || end_.ended()) return;
-  replication_->serving().send_turn();
-  for (auto& [to, message] : role_.release()) {
-    if (end_.ended()) return;
-    to.connection() ? connections_.send_released_output(*to.connection(), std::move(message))
-                    : link_.send_released_output(std::move(message));
-  }
 }
 
 // The peer takes no further part, whether it knows that or not: it may go on talking.
@@ -267,104 +305,11 @@ void ServerLoop::lose(Peer peer, const std::string& why, Loss loss, Ticks now) {
               {}});
 }
 
-// Then nobody waits for it, however late it comes back to hear how the run ended.
-bool ServerLoop::is_done(Peer peer) const {
-  return authority_ && peer.is_node() && authority_->is_done(peer.node());
-}
-
-// ---- time
-
-void ServerLoop::schedule_tick() {
-  timer_.expires_after(kTick);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || end_.ended()) return;
-    tick();
-    drain();
-    if (!end_.ended()) schedule_tick();
-  });
-}
-
-void ServerLoop::tick() {
-  if (role_.follows()) return replication_->following().tick();
-  if (replication_) replication_->look_at_lease();
-  if (end_.ended()) return;
-  const Ticks now = clock_.now();
-  const auto stalls = [&] { display_.look_for_stalls([&] { return view_.waits(now); }, now); };
-  connections_.keep_out(now);
-  // Who may not act judges nobody either; afterwards it is as if it had stood still.
-  if (role_.served() && !role_.acts()) {
-    stalls();
-    return display_.look(trains(), now);
-  }
-  // Whoever was stopped (SIGSTOP, a suspended machine, a long apply) finds everybody's last message old.
-  const Pause pause{now - last_tick_ - kTick, now};
-  if (pause.length > kPauseAtLeast) discount_pause(pause);
-  const auto since_last = now - std::exchange(last_tick_, now);
-  for (const Peer peer : connections_.losses().unreachable().in_doubt(now)) connections_.beat(peer, {});
-  for (const Unreachable::Entry& lost : connections_.losses().take_unreachable(now)) {
-    if (!lost.dropped && is_done(lost.peer)) continue;
-    lose(lost.peer, lost.why, lost.dropped ? Loss::kForGood : Loss::kOutOfReach, now);
-    // What waits for it, or was lent to it, goes, too.
-    if (lost.peer.is_node()) connections_.disconnect(lost.peer.node());
-  }
-  if (replication_) replication_->serving().look_after_follower(now);
-  if (now >= next_heartbeat_) heartbeat(now);
-  if (role_.is_held_up(now)) {
-    service_.discount_pause({since_last, now});  // nobody could take what has not left here
-  } else {
-    service_.tick(now);
-  }
-  // A node that talks to the authority alone is of no use, so every shard looks; the authority decides.
-  for (const Membership::Silence& missed : connections_.losses().silent(now)) {
-    // Who waits for us says nothing.
-    if (sessions_.is_waiting(missed.peer) || is_done(missed.peer)) continue;
-    lose(missed.peer, "silent for " + seconds_text(missed.silent), Loss::kOutOfReach, now);
-  }
-  stalls();
-  if (authority_) {
-    // Before anybody is let in nothing comes of it.
-    if (!role_.waits_for_follower()) role_.note(Peer::of(setup_.shard), {.what = What::kTick}, now);
-    authority_->tick(now);
-    authority_->note_progress(view_.moved(), now);
-  } else if (setup_.is_authority()) {
-    resuming_.check(now);
-  } else {
-    link_.check(now, connections_.losses().given_to_come_back(kAuthority));
-  }
-  display_.look(trains() && !end_.ended(), now);
-}
-
-void ServerLoop::discount_pause(const Pause& pause) {
-  connections_.members().discount_pause(pause);
-  connections_.losses().unreachable().discount_pause(pause);
-  sessions_.late_joins().discount_pause(pause);
-  service_.discount_pause(pause);
-  if (authority_) {
-    role_.note(Peer::of(setup_.shard), {.what = What::kPause, .number = pause.length.count()},
-               pause.known_at);
-    authority_->discount_pause(pause);
-  }
-  role_.discount_pause(pause);
-  link_.discount_pause(pause);
-  display_.discount_pause(pause);
-  setup_.log.debug("this process stood still for " + seconds_text(pause.length));
-}
-
-void ServerLoop::heartbeat(Ticks now) {
-  next_heartbeat_ = now + setup_.config.cluster.heartbeat;
-  if (replication_) replication_->serving().beat();
-  if (!role_.acts()) return;  // nobody hears of this one before it serves
-  for (const Peer peer : connections_.members().present()) {
-    connections_.beat(peer, {}, peer.is_node() ? nullptr : &channels_.with(peer.shard()));
-  }
-  link_.heartbeat(view_.moved());
-}
-
 // ---- its ends
 
 // Of another replica: from now on this one serves.
 void ServerLoop::take_over(Ticks now) {
-  next_heartbeat_ = now;
+  ticks_.beat_next(now);
   display_.begin(now);
   for (wire::Message& message : role_.take_uncommitted()) {
     send(Speaker::kShard, Peer::of(kAuthority), std::move(message));
@@ -387,7 +332,7 @@ void ServerLoop::close() {
     end_.restart_request() ? setup_.log.info(end_.result().message())
                            : setup_.log.error(end_.result().message());
   }
-  timer_.cancel();
+  ticks_.end();
   connections_.log_kept_out();
   link_.close();
   if (replication_) return replication_->end([this] { io_.stop(); });

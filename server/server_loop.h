@@ -3,7 +3,7 @@
 //
 //   nodes, at the authority the other shards    PeerConnections ─┐
 //   other shards: the authority                 AuthorityLink  ──┼─> ShardService, Authority ─> send() ─> out
-//   timer: leases, held grants, heartbeats, progress ────────────┘
+//   server_ticks.h: leases, held grants, heartbeats, progress ───┘
 //
 // What belongs together is a part of its own, with its own state; the loop says whom a message is for:
 //
@@ -18,7 +18,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -41,6 +40,7 @@
 #include "server/server_channels.h"
 #include "server/server_requests.h"
 #include "server/server_setup.h"
+#include "server/server_ticks.h"
 #include "server/server_view.h"
 #include "server/sessions/node_sessions.h"
 #include "server/sessions/peer_connections.h"
@@ -81,6 +81,9 @@ class ServerLoop final : private SpeakerOutbox::Route {
   // What comes in.
   void on_router(const wire::PeerId& from, Result<wire::Message> message);
   void on_node(Peer from, wire::Message message, Ticks now);
+  void to_shard(Peer from, wire::Message message);
+  void on_lost(const wire::NodeLost& lost);
+  void to_authority(Peer from, const wire::Message& message, Ticks now);
   void on_authority(Result<wire::Message> message);
 
   // What goes out, and whoever is lost by that.
@@ -88,17 +91,7 @@ class ServerLoop final : private SpeakerOutbox::Route {
   void disconnect(NodeId node) override { connections_.disconnect(node); }
   void drain();
   void deliver(Speaker speaker, wire::Message message);
-  void end_turn();
-  enum class Loss { kForGood, kOutOfReach };  // wire::NodeLost::out_of_reach
   void lose(Peer peer, const std::string& why, Loss loss, Ticks now);
-  bool is_done(Peer peer) const;
-
-  // Time.
-  void schedule_tick();
-  void tick();
-  void discount_pause(const Pause& pause);
-  void heartbeat(Ticks now);
-  bool trains() const { return authority_ && authority_->training(); }
 
   void take_over(Ticks now);
   void close();
@@ -129,10 +122,7 @@ class ServerLoop final : private SpeakerOutbox::Route {
   ServerView view_;
   RunDisplay display_;
   ServerRequests requests_;
-
-  boost::asio::steady_timer timer_;
-  Ticks last_tick_;
-  Ticks next_heartbeat_;
+  ServerTicks ticks_;
   std::deque<std::pair<Speaker, wire::Message>> local_;  // from that speaker to the other one
 };
 

@@ -42,7 +42,7 @@ void ShardEnd::report() {
                   " messages came and " + std::to_string(counted.messages_sent) + " left");
   if (connections_.reconnects() > 0) {
     setup_.log.info(
-        "of nodes whose connections broke " + std::to_string(service_.repeated() + sessions_.repeated()) +
+        "of nodes whose connections broke " + std::to_string(service_.repeated() + connections_.repeated()) +
         " messages came twice, and " + std::to_string(counted.too_late) + " were read too late, and dropped");
   }
   outbox_.send(Peer::of(kAuthority), {report, {}});

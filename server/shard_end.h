@@ -8,7 +8,8 @@
 #include "server/background.h"
 #include "server/end_of_run.h"
 #include "server/own_authority.h"
-#include "server/sessions/node_sessions.h"
+#include "server/sessions/peer_connections.h"
+#include "server/shard_service.h"
 #include "server/shards/authority_link.h"
 
 namespace paceline::server {
@@ -16,13 +17,11 @@ namespace paceline::server {
 class ShardEnd {
  public:
   // All outlive this, and it all that `background` still calls.
-  ShardEnd(const ServerSetup& setup, EndOfRun& end, PeerConnections& connections,
-           const NodeSessions& sessions, const ShardService& service, const OwnAuthority& authority,
-           AuthorityLink& link, Background& background, Outbox& outbox)
+  ShardEnd(const ServerSetup& setup, EndOfRun& end, PeerConnections& connections, const ShardService& service,
+           const OwnAuthority& authority, AuthorityLink& link, Background& background, Outbox& outbox)
       : setup_(setup),
         end_(end),
         connections_(connections),
-        sessions_(sessions),
         service_(service),
         authority_(authority),
         link_(link),
@@ -38,7 +37,6 @@ class ShardEnd {
   const ServerSetup& setup_;
   EndOfRun& end_;
   PeerConnections& connections_;
-  const NodeSessions& sessions_;
   const ShardService& service_;
   const OwnAuthority& authority_;
   AuthorityLink& link_;

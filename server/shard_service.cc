@@ -1,4 +1,4 @@
-// Judging and answering a shard's messages.
+// A shard's messages, from who may say what (top) to what is answered. How a shard begins is in shard_service_open.cc.
 #include "server/shard_service.h"
 
 #include <algorithm>
@@ -6,17 +6,12 @@
 #include <cstdio>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "common/config/reducing.h"
-#include "common/hex.h"
-#include "common/params/shard_ranges.h"
-#include "common/process/machine.h"
 #include "common/ticks.h"
 #include "common/trace/bound.h"
-#include "common/wire/memory.h"
-#include "common/wire/segment_sizes.h"
 #include "server/shard_waits.h"
-#include "server/store/memory_bound.h"
 #include "server/unread_messages_max.h"
 
 namespace paceline::server {
@@ -37,24 +32,6 @@ wire::Payload in_part(wire::Payload block, std::int64_t begin, std::int64_t floa
   block.data += begin * static_cast<std::int64_t>(sizeof(float));
   block.size = static_cast<std::size_t>(floats) * sizeof(float);
   return block;
-}
-
-// For every state that the shard may hold, one that a checkpoint is written of, and the blocks that its pool
-// keeps. What is not handed out costs nothing. Null: nothing is shared.
-Result<std::shared_ptr<wire::SharedSegment>> make_memory(const ClusterSection& cluster, Range range,
-                                                         const Log& log) {
-  std::shared_ptr<wire::SharedSegment> made;
-  if (cluster.shared_memory == SharedMemory::kOff) return made;
-  static_assert(2 + kRetainedMax + 1 + 1 <= wire::kSharedStates);
-  auto memory = wire::SharedSegment::create(wire::parameter_segment_bytes(range.size()));
-  if (memory.is_ok()) {
-    made = std::move(memory).value();
-  } else if (cluster.shared_memory == SharedMemory::kOn) {
-    return Status(memory.status()).with_context("cluster.shared_memory is on");
-  } else {
-    log.warn("no memory is shared with nodes of this machine: " + memory.status().message());
-  }
-  return made;
 }
 
 std::vector<Clock> applied_for(Peer to, const Snapshot& state, const Cluster& cluster) {
@@ -81,50 +58,80 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
   }
 }
 
-Result<Range> ShardService::open(const Layout& layout) {
-  if (shard_) return shard_->range();
-  const Range range = shard_ranges(layout, config_.train.optimizer, config_.cluster.shards)[id_.value];
-  const double needed = memory_bound(range.size(), config_).least;
-  const double usable = usable_memory_bytes();
-  if (needed > usable) {
-    return resource_exhausted("shard " + to_string(id_) + " of " + std::to_string(range.size()) +
-                              " floats needs " + std::to_string(static_cast<std::int64_t>(needed / 1e6)) +
-                              " MB, this process may have " +
-                              std::to_string(static_cast<std::int64_t>(usable / 1e6)) + " MB");
-  }
-  // All that lies here at once in the steady state: what is needed, and a gradient on its way from each
-  // worker.
-  const double gradients = static_cast<double>(range.size()) * sizeof(float) * cluster_.workers();
-  if (config_.cluster.huge_pages) {
-    wire::prefer_huge_pages(static_cast<std::size_t>(std::min(needed + gradients, usable)));
-  }
-  layout_hash_ = layout.hash();
-  ShardSettings settings = shard_settings(config_);
-  PACELINE_ASSIGN_OR_RETURN(memory_, make_memory(config_.cluster, range, log_));
-  settings.memory = memory_;
-  // A gradient more than is held here: the one being computed.
-  node_memory_max_ = wire::gradient_segment_bytes(layout.size(), config_.cluster.threads_per_node,
-                                                  settings.gradients_max + 1);
-  shard_.emplace(id_, range, layout, std::move(settings));
-  if (resumed_from_) PACELINE_RETURN_IF_ERROR(restore());
-  return range;
-}
+// What a node may say to a shard.
+struct ShardService::OfNode {
+  ShardService& shard;
+  Peer from;
+  wire::Message& message;
 
-Status ShardService::resume_from(ShardFile file) {
-  resumed_from_ = std::move(file);
-  return shard_ ? restore() : Status::ok();
-}
-
-Status ShardService::restore() {
-  ShardFile file = *std::exchange(resumed_from_, std::nullopt);
-  const std::string what = "the checkpoint of shard " + to_string(id_);
-  if (file.info.owner.layout_hash != layout_hash_ || file.info.owner.range != shard_->range()) {
-    return failed_precondition(what + " is of another parameter layout than the nodes have: got " +
-                               hex(file.info.owner.layout_hash) + ", expected " + hex(layout_hash_));
+  Status operator()(const wire::Push& push) const { return shard.on(from, push, std::move(message.payload)); }
+  Status operator()(const wire::Withdraw& withdraw) const { return shard.on(from, withdraw); }
+  Status operator()(const wire::Pull& pull) const { return shard.on(from, pull); }
+  Status operator()(const wire::InitialParameters& piece) const {
+    return shard.on(from, piece, message.payload);
   }
-  PACELINE_RETURN_IF_ERROR(shard_->restore(std::move(file.image)));
-  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_, shard_->now().version}, {}});
-  answer_ready();
+  Status operator()(const wire::NodeState& piece) const {
+    return shard.node_states_.on(from, piece, message.payload, shard.shard_, shard.layout_hash_);
+  }
+  Status operator()(const wire::StateWanted&) const {
+    shard.node_states_.wanted(from);
+    if (shard.shard_) shard.answer_ready();
+    return Status::ok();
+  }
+  template <typename Other>
+  Status operator()(const Other&) const {
+    return invalid_argument(std::string(wire::name_of(message.body)) + " from " + to_string(from) +
+                            " to shard " + to_string(shard.id_) + ": not for a shard");
+  }
+};
+
+// What the authority may. Errors: of what a shard that agrees with it would have done.
+struct ShardService::OfAuthority {
+  ShardService& shard;
+  Peer from;
+  const wire::Body& body;
+
+  Status operator()(const wire::ApplyDecision& decision) const { return shard.on_decision(decision); }
+  Status operator()(const wire::DiscardGradient& discard) const {
+    if (!shard.shard_) return Status::ok();
+    shard.shard_->discard(discard.worker, discard.clock);
+    shard.announce_withheld();
+    return Status::ok();
+  }
+  Status operator()(const wire::NodeLost& lost) const {
+    shard.on_lost(lost.node);
+    return Status::ok();
+  }
+  Status operator()(const wire::Release& release) const {
+    if (!shard.shard_) return Status::ok();
+    shard.shard_->release(release.version);
+    shard.released_in_replies_ = shard.replies_.exact() > 0;
+    return Status::ok();
+  }
+  Status operator()(const wire::ForgetSaved& forget) const {
+    if (shard.checkpoints_ != nullptr) shard.checkpoints_->forget(forget.oldest_kept, forget.spared);
+    return Status::ok();
+  }
+  Status operator()(const wire::Pull& pull) const {
+    if (const Status status = shard.on(from, pull); !status.is_ok()) shard.refuse(from, status);
+    return Status::ok();
+  }
+  template <typename Other>
+  Status operator()(const Other&) const {
+    return failed_precondition(std::string(wire::name_of(body)) + " from the authority to shard " +
+                               to_string(shard.id_) + ": not for a shard");
+  }
+};
+
+Status ShardService::handle(Peer from, wire::Message message) {
+  if (!from.is_node()) {
+    if (!must_wait(message.body)) return std::visit(OfAuthority{*this, from, message.body}, message.body);
+    postponed_.push_back(std::move(message));
+    return Status::ok();
+  }
+  const Status status = nodes_[from.number].lost ? failed_precondition(to_string(from) + " was declared lost")
+                                                 : std::visit(OfNode{*this, from, message}, message.body);
+  if (!status.is_ok()) refuse(from, status);
   return Status::ok();
 }
 

@@ -22,7 +22,7 @@ WORDS_OF_A_PAGE_MAX = 3_000
 WORDS_OF_ALL_MAX = 30_000
 STEPS_OF_A_GRADIENT_MAX = 15
 READ_OF_A_GRADIENT_MAX = 30
-FILES_OF_A_GRADIENT_MAX = 55  # with those that only hand it on
+FILES_OF_A_GRADIENT_MAX = 47  # with those that only hand it on
 
 
 # ---- Markdown

@@ -1,8 +1,9 @@
-// From a protobuf that came from the network to a plain struct, every field checked: what nodes and servers say
-// to each other, in the order of common/wire/messages.h, and the header around every message.
+// A header that came from the network to its messages: from protobuf to a plain struct, every field checked, what nodes and
+// servers say to each other in the order of common/wire/messages.h, and the header around every message (bottom).
 #include <cstring>
 #include <limits>
 
+#include "common/assert.h"
 #include "common/wire/codec.h"
 #include "common/wire/codec_decode_servers.h"
 #include "common/wire/codec_parts.h"
@@ -302,6 +303,12 @@ Body read(Fields& f, const proto::Error& in) {
                in.fatal()};
 }
 
+// How the payload says its floats.
+struct PayloadForm {
+  Encoding encoding = Encoding::kFp32;
+  std::int64_t floats = 0;  // 0 where float32
+};
+
 // `last`: the last of the encodings that this message may come in.
 template <typename Proto>
 Result<PayloadForm> form_of(const char* name, const Proto& in, Encoding last) {
@@ -320,8 +327,6 @@ Result<Body> checked(const char* name, const Proto& in) {
   if (!fields.is_ok()) return fields.status();
   return body;
 }
-
-}  // namespace
 
 Result<Beside> beside_of(const proto::Header& header) {
   Fields f("header");
@@ -363,26 +368,113 @@ Result<Body> from_proto(const proto::Header& header) {
   return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 44");
 }
 
-Result<std::optional<LogEntry>> logged_of(const proto::Header& header) {
-  if (!header.has_logged()) return std::optional<LogEntry>();
-  using As = LogEntry::As;
-  const proto::LogEntry& in = header.logged();
-  Fields f("LogEntry");
-  LogEntry logged{static_cast<As>(f.number("as", in.as(), 0, static_cast<int>(As::kSent))),
-                  f.number("number", in.number(), 0, kCountMax), in.ends_turn(),
-                  f.number("at", in.at(), -kCountMax, kCountMax)};
-  const auto node = static_cast<std::uint32_t>(f.number("node", in.node(), 0, kNodesMax));
-  const auto shard = static_cast<std::uint32_t>(f.number("shard", in.shard(), 0, kShardsMax));
-  if (node > 0) logged.node = NodeId(node - 1);
-  if (shard > 0) logged.shard = ShardId(shard - 1);
-  if (!f.is_ok()) return f.status();
-  return std::optional(logged);
-}
-
 Result<PayloadForm> payload_form(const proto::Header& header) {
   if (header.has_push()) return form_of("Push", header.push(), Encoding::kZero);
   if (header.has_parameters()) return form_of("Parameters", header.parameters(), Encoding::kBf16);
   return PayloadForm{};
+}
+
+Result<const proto::Header*> parse(std::string_view bytes, Scratch& scratch) {
+  proto::Header& header = scratch.header(bytes.size());
+  if (header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return &header;
+  return invalid_argument("header: got " + std::to_string(bytes.size()) +
+                          " bytes that are no header, expected proto/paceline.proto's Header");
+}
+
+// ZeroMQ may hand out small messages at any address inside its receive buffer.
+Payload aligned_for_float(Payload payload) {
+  if (reinterpret_cast<std::uintptr_t>(payload.data) % alignof(float) == 0) return payload;
+  const std::shared_ptr<float[]> copy(new float[(payload.size + sizeof(float) - 1) / sizeof(float)]);
+  std::memcpy(copy.get(), payload.data, payload.size);
+  payload.data = reinterpret_cast<const std::byte*>(copy.get());
+  payload.owner = copy;
+  return payload;
+}
+
+Status check_travels(const Body& body) {
+  if (travels_with_others(body)) return Status::ok();
+  return invalid_argument("header: got a " + std::string(name_of(body)) +
+                          " together with another message, expected it by itself");
+}
+
+// One of those that lie in another's header.
+Result<Header::Other> other_of(const std::string& bytes, Scratch& scratch) {
+  PACELINE_ASSIGN_OR_RETURN(const proto::Header* const parsed, parse(bytes, scratch));
+  const proto::Header& in = *parsed;
+  PACELINE_ASSIGN_OR_RETURN(const Beside beside, beside_of(in));
+  if (beside != Beside{} || in.has_logged() || in.ahead_size() + in.behind_size() > 0) {
+    return invalid_argument("header: got more than a message in another's header, expected one");
+  }
+  PACELINE_ASSIGN_OR_RETURN(Body body, from_proto(in));
+  PACELINE_RETURN_IF_ERROR(check_travels(body));
+  PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
+  Payload none;
+  none.encoding = form.encoding;
+  none.encoded_floats = form.floats;
+  PACELINE_RETURN_IF_ERROR(check_payload(body, none));
+  return Header::Other{{std::move(body), std::move(none), {}}, bytes.size()};
+}
+
+Status add_others(const proto::Header& in, Header& header, Scratch& scratch) {
+  const auto messages =
+      1 + static_cast<std::size_t>(in.ahead_size()) + static_cast<std::size_t>(in.behind_size());
+  if (messages > kTogetherMax) {
+    return invalid_argument("header: got " + std::to_string(messages) + " messages, expected at most " +
+                            std::to_string(kTogetherMax));
+  }
+  PACELINE_RETURN_IF_ERROR(check_travels(*header.body));
+  for (const std::string& bytes : in.ahead()) {
+    PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes, scratch));
+    header.ahead.push_back(std::move(other));
+  }
+  for (const std::string& bytes : in.behind()) {
+    PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes, scratch));
+    header.behind.push_back(std::move(other));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<Header> decode_header(std::string_view bytes) {
+  PACELINE_RETURN_IF_ERROR(check_header_size(bytes.size()));
+  Scratch scratch;
+  PACELINE_ASSIGN_OR_RETURN(const proto::Header* const parsed, parse(bytes, scratch));
+  const proto::Header& in = *parsed;
+  Header header;
+  PACELINE_ASSIGN_OR_RETURN(header.beside, beside_of(in));
+  const bool alone = in.ahead_size() + in.behind_size() == 0;
+  const bool for_the_transport_alone =
+      in.body_case() == proto::Header::BODY_NOT_SET && alone && header.beside != Beside{};
+  if (for_the_transport_alone) {
+    // What protobuf keeps besides, of a body that this version does not know, say, is not for the transport.
+    if (encode(header.beside).size() == in.ByteSizeLong()) return header;
+    return invalid_argument("header: got no body but unknown fields, expected a body or neither");
+  }
+  PACELINE_ASSIGN_OR_RETURN(header.body, from_proto(in));
+  PACELINE_ASSIGN_OR_RETURN(header.logged, logged_of(in));
+  PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
+  header.encoding = form.encoding;
+  header.encoded_floats = form.floats;
+  if (!alone) PACELINE_RETURN_IF_ERROR(add_others(in, header, scratch));
+  return header;
+}
+
+Result<Message> with_payload(Header header, Payload payload) {
+  PACELINE_ASSERT(header.body.has_value(), "a payload for a header without a body");
+  payload.encoding = header.encoding;
+  payload.encoded_floats = header.encoded_floats;
+  PACELINE_RETURN_IF_ERROR(check_payload(*header.body, payload));
+  return Message{*std::move(header.body), aligned_for_float(std::move(payload)), header.logged};
+}
+
+Result<Message> decode(std::string_view bytes, Payload payload) {
+  PACELINE_ASSIGN_OR_RETURN(Header header, decode_header(bytes));
+  if (!header.body) return invalid_argument("header: got no body, expected one");
+  if (!header.ahead.empty() || !header.behind.empty()) {
+    return invalid_argument("header: got several messages, expected one");
+  }
+  return with_payload(std::move(header), std::move(payload));
 }
 
 }  // namespace paceline::wire

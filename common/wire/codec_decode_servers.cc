@@ -154,4 +154,20 @@ Body read(Fields& f, const proto::LocalEvent& in) {
                     text_of(f, in.text(), "text")};
 }
 
+Result<std::optional<LogEntry>> logged_of(const proto::Header& header) {
+  if (!header.has_logged()) return std::optional<LogEntry>();
+  using As = LogEntry::As;
+  const proto::LogEntry& in = header.logged();
+  Fields f("LogEntry");
+  LogEntry logged{static_cast<As>(f.number("as", in.as(), 0, static_cast<int>(As::kSent))),
+                  f.number("number", in.number(), 0, kCountMax), in.ends_turn(),
+                  f.number("at", in.at(), -kCountMax, kCountMax)};
+  const auto node = static_cast<std::uint32_t>(f.number("node", in.node(), 0, kNodesMax));
+  const auto shard = static_cast<std::uint32_t>(f.number("shard", in.shard(), 0, kShardsMax));
+  if (node > 0) logged.node = NodeId(node - 1);
+  if (shard > 0) logged.shard = ShardId(shard - 1);
+  if (!f.is_ok()) return f.status();
+  return std::optional(logged);
+}
+
 }  // namespace paceline::wire

@@ -1,5 +1,8 @@
-// From a plain struct to its protobuf, field by field, in the order of common/wire/messages.h. What servers say to
-// each other is in codec_encode_servers.cc.
+// A message to its header: from a plain struct to its protobuf, field by field, in the order of common/wire/messages.h,
+// and that to bytes (bottom). What servers say to each other is in codec_encode_servers.cc.
+#include <google/protobuf/io/coded_stream.h>
+
+#include "common/wire/codec.h"
 #include "common/wire/codec_encode_servers.h"
 #include "common/wire/codec_proto.h"
 #include "common/wire/codec_put.h"
@@ -276,8 +279,6 @@ static_assert(static_cast<int>(StatusCode::kUnavailable) == proto::UNAVAILABLE);
 static_assert(static_cast<int>(StatusCode::kResourceExhausted) == proto::RESOURCE_EXHAUSTED);
 static_assert(static_cast<int>(StatusCode::kInternal) == proto::INTERNAL);
 
-}  // namespace
-
 void put_beside(const Beside& beside, proto::Header& header) {
   if (beside.segment) {
     proto::Segment& out = *header.mutable_segment();
@@ -301,6 +302,61 @@ void put_message(const Message& message, proto::Header& header) {
   if (header.has_push()) put_form(message.payload, *header.mutable_push());
   if (header.has_parameters()) put_form(message.payload, *header.mutable_parameters());
   if (message.logged) put(*message.logged, *header.mutable_logged());
+}
+
+// `bytes`: what its ByteSizeLong() has just said.
+std::string serialized(const proto::Header& header, std::size_t bytes) {
+  std::string out(bytes, '\0');
+  header.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(out.data()));
+  return out;
+}
+
+// A field of bytes as Protocol Buffers writes it.
+void append(int field, const std::string& bytes, std::string& out) {
+  using google::protobuf::io::CodedOutputStream;
+  constexpr std::uint32_t kLengthDelimited = 2;
+  std::uint8_t begin[10];
+  std::uint8_t* end = CodedOutputStream::WriteVarint32ToArray(
+      static_cast<std::uint32_t>(field) << 3 | kLengthDelimited, begin);
+  end = CodedOutputStream::WriteVarint32ToArray(static_cast<std::uint32_t>(bytes.size()), end);
+  out.append(reinterpret_cast<const char*>(begin), static_cast<std::size_t>(end - begin)).append(bytes);
+}
+
+}  // namespace
+
+bool travels_with_others(const Body& body) {
+  return std::visit(
+      []<typename M>(const M&) {
+        return (std::is_same_v<M, Push> || std::is_same_v<M, Withdraw> || std::is_same_v<M, StepReport> ||
+                std::is_same_v<M, Pull> || std::is_same_v<M, Parameters> || std::is_same_v<M, Unchanged> ||
+                std::is_same_v<M, Grant> || std::is_same_v<M, Held> || std::is_same_v<M, FinishWorker>);
+      },
+      body);
+}
+
+Result<std::string> encode(const Message& message) {
+  PACELINE_RETURN_IF_ERROR(check_payload(message.body, message.payload));
+  Scratch scratch;
+  proto::Header& header = scratch.header();
+  put_message(message, header);
+  const std::size_t bytes = header.ByteSizeLong();
+  if (bytes > kHeaderBytesMax) return check_header_size(bytes).with_context(name_of(message.body));
+  return serialized(header, bytes);
+}
+
+// To Protocol Buffers what is appended to a message is part of it.
+std::string encode(const Beside& beside) {
+  Scratch scratch;
+  proto::Header& header = scratch.header();
+  put_beside(beside, header);
+  return serialized(header, header.ByteSizeLong());
+}
+
+std::string encode(const Others& others) {
+  std::string out;
+  for (const std::string& other : others.ahead) append(proto::Header::kAheadFieldNumber, other, out);
+  for (const std::string& other : others.behind) append(proto::Header::kBehindFieldNumber, other, out);
+  return out;
 }
 
 }  // namespace paceline::wire

@@ -1,4 +1,4 @@
-// The two halves of the codec, between a plain struct and its protobuf: only codec*.cc include this.
+// What both directions of the codec use: only codec*.cc include this.
 #pragma once
 
 #include <google/protobuf/arena.h>
@@ -31,21 +31,8 @@ class Scratch {
   std::vector<std::unique_ptr<proto::Header>> large_;
 };
 
-// codec_encode.cc: into an empty header; cannot fail; free text is made printable and bounded.
-void put_message(const Message& message, proto::Header& header);
-void put_beside(const Beside& beside, proto::Header& header);
-
-// codec_decode.cc: every field checked, payload aside. Errors: kInvalidArgument.
-Result<Body> from_proto(const proto::Header& header);
-Result<Beside> beside_of(const proto::Header& header);
-
-Result<std::optional<LogEntry>> logged_of(const proto::Header& header);
-
-// codec_decode.cc: how the payload says its floats. Errors: kInvalidArgument.
-struct PayloadForm {
-  Encoding encoding = Encoding::kFp32;
-  std::int64_t floats = 0;  // 0 where float32
-};
-Result<PayloadForm> payload_form(const proto::Header& header);
+// codec.cc, for both directions. Errors: kInvalidArgument, they do not fit together; more than kHeaderBytesMax.
+Status check_payload(const Body& body, const Payload& payload);
+Status check_header_size(std::size_t bytes);
 
 }  // namespace paceline::wire

@@ -65,6 +65,13 @@ class ZmqDealer final : public DealerSocket {
   std::shared_ptr<Pump> pump_;
 };
 
+// What to say where `what`, which names the endpoint, failed with an error of ZeroMQ's.
+Status refused(const std::string& what, const std::string& endpoint, int error) {
+  const std::string line = what + " " + endpoint + ": " + zmq_strerror(error);
+  const bool malformed = error == EINVAL || error == EPROTONOSUPPORT || error == ENAMETOOLONG;
+  return malformed ? invalid_argument(line + "; expected tcp://host:port or ipc://path") : unavailable(line);
+}
+
 // Binds; a host name that ZeroMQ takes for an interface is resolved and tried again.
 Status bind_socket(zmq::socket_t& socket, const std::string& endpoint) {
   PACELINE_RETURN_IF_ERROR(check_ipc_path(endpoint));

@@ -10,8 +10,8 @@
 #include <string>
 #include <zmq.hpp>
 
+#include "common/wire/zmq_calls.h"
 #include "common/wire/zmq_context.h"
-#include "common/wire/zmq_frames.h"
 
 namespace paceline::wire {
 

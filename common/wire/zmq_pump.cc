@@ -25,6 +25,13 @@ constexpr int kBatch = 64;
 // A connection that has not finished its handshake by then is closed by ZeroMQ.
 constexpr int kHandshakeMs = 10'000;
 
+// The frame as a payload, which keeps it in ZeroMQ's memory.
+Payload payload_of(zmq::message_t&& frame) {
+  const auto owner =
+      std::make_shared<zmq::message_t>(std::move(frame));  // small ones lie inside the object itself
+  return {owner, owner->data<std::byte>(), owner->size()};
+}
+
 }  // namespace
 
 Pump::Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type,

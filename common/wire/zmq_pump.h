@@ -33,8 +33,8 @@
 #include "common/wire/transport.h"
 #include "common/wire/unread.h"
 #include "common/wire/zmq_accepted.h"
+#include "common/wire/zmq_calls.h"
 #include "common/wire/zmq_context.h"
-#include "common/wire/zmq_frames.h"
 #include "common/wire/zmq_handshakes.h"
 
 namespace paceline::wire {

@@ -31,7 +31,6 @@
 #include "common/wire/messages.h"
 #include "server/authority/checkpoints.h"
 #include "server/authority/decision_record.h"
-#include "server/authority/decisions.h"
 #include "server/authority/evaluations.h"
 #include "server/authority/files_so_far.h"
 #include "server/authority/hand_over_state.h"
@@ -193,7 +192,6 @@ class Authority {
   RunMembers members_;
   WorkerSpeeds speeds_;
   Instructions instructions_;
-  Decisions decisions_;
   DecisionRecord decision_record_;
   StepReports step_reports_;
   RunProgress progress_;

@@ -4,6 +4,7 @@
 
 #include "common/params/rates.h"
 #include "server/authority/authority.h"
+#include "server/store/decision.h"
 
 namespace paceline::server {
 namespace {
@@ -71,8 +72,10 @@ void Authority::begin_training(Ticks now) {
 
 void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {
   decision_record_.note(action, now);
-  wire::ApplyDecision decision = decisions_.of(action);
-  if (decisions_.advances(action)) {
+  wire::ApplyDecision decision = apply_decision(config_, action, outbox_.decided());
+  // Each node of an all-reduce applies the sum by itself.
+  if (nodes_hold_parameters(config_)) decision.contributions.clear();
+  if (action.version_after > outbox_.decided()) {
     decision.retain =
         evaluations_.reached(action.version_after, {record_.seconds(now), engine_.threshold(),
                                                     config_.train.iterations_in(action.revision_after.value),
@@ -83,7 +86,7 @@ void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {
   if (nodes_hold_parameters(config_) && decision.save) node_parameters_.ask(action.version_after);
   if (nodes_hold_parameters(config_) && decision.retain)
     node_parameters_.keep(action.version_after, evaluations_.schedule());
-  decisions_.send(std::move(decision));
+  outbox_.decide(std::move(decision));
   evaluations_.ask(now);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "common/instant.h"
 #include "common/network/network.h"
 #include "common/network/stages.h"
 

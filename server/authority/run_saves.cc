@@ -7,14 +7,9 @@
 
 namespace paceline::server {
 
-RunSaves::RunSaves(RunCore& core, const RunOutcome& state, RunRecord& record, Decisions& decisions,
+RunSaves::RunSaves(RunCore& core, const RunOutcome& state, RunRecord& record, RunOutbox& outbox,
                    Checkpoints& checkpoints, std::optional<std::uint64_t> data)
-    : core_(core),
-      state_(state),
-      record_(record),
-      decisions_(decisions),
-      checkpoints_(checkpoints),
-      data_(data) {}
+    : core_(core), state_(state), record_(record), outbox_(outbox), checkpoints_(checkpoints), data_(data) {}
 
 void RunSaves::nodes_have(const Layout& layout, std::uint64_t data) {
   if (layout_.size() == 0) layout_ = layout;
@@ -42,7 +37,7 @@ void RunSaves::begin(Ticks now) {
   Manifest manifest;
   manifest.id.version = engine.version();
   manifest.revision = engine.revision();
-  manifest.decisions = decisions_.sent();
+  manifest.decisions = outbox_.decisions();
   manifest.layout_hash = layout_.hash();
   manifest.data_fingerprint = data_;
   manifest.seconds_trained = state_.training() ? record_.seconds(now) : record_.wall_seconds();
@@ -59,7 +54,7 @@ void RunSaves::send_last(Last what, Ticks now) {
   decision.revision_after = core_.engine().revision();
   decision.retain = what.retain;
   decision.save = what.save;
-  decisions_.send(std::move(decision));
+  outbox_.decide(std::move(decision));
   if (what.save) begin(now);
 }
 

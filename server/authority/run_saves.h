@@ -12,9 +12,9 @@
 #include "common/params/layout.h"
 #include "common/sync/actions.h"
 #include "server/authority/checkpoints.h"
-#include "server/authority/decisions.h"
 #include "server/authority/evaluation.h"
 #include "server/authority/run_core.h"
+#include "server/authority/run_outbox.h"
 #include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
 
@@ -23,7 +23,7 @@ namespace paceline::server {
 class RunSaves {
  public:
   // All outlive this. `data`: what the training data of a resumed run came to.
-  RunSaves(RunCore& core, const RunOutcome& state, RunRecord& record, Decisions& decisions,
+  RunSaves(RunCore& core, const RunOutcome& state, RunRecord& record, RunOutbox& outbox,
            Checkpoints& checkpoints, std::optional<std::uint64_t> data);
   RunSaves(const RunSaves&) = delete;
 
@@ -49,7 +49,7 @@ class RunSaves {
   RunCore& core_;
   const RunOutcome& state_;
   RunRecord& record_;
-  Decisions& decisions_;
+  RunOutbox& outbox_;
   Checkpoints& checkpoints_;
   Layout layout_;
   std::optional<std::uint64_t> data_;

@@ -79,6 +79,16 @@ bool Replication::on_message(const wire::PeerId& from, const Result<wire::Messag
   return true;
 }
 
+void Replication::end_turn() {
+  if (end_.ended()) return;
+  serving_.send_turn();
+  for (auto& [to, message] : role_.release()) {
+    if (end_.ended()) return;
+    to.connection() ? server_.connections.send_released_output(*to.connection(), std::move(message))
+                    : server_.link.send_released_output(std::move(message));
+  }
+}
+
 void Replication::take_over() {
   serving_.begin();
   if (setup_.is_authority()) replicated_.take_over();

@@ -35,6 +35,8 @@ class Replication {
   // Where the authority has its files written.
   ReplicatedBackground& background() { return replicated_; }
 
+  // What this turn has led to is told to the follower, and what may be said by now is.
+  void end_turn();
   // One that serves, in each tick.
   void look_at_lease() { serving_.look_at_lease(election_->leader_lease()); }
   // It serves in another one's place.

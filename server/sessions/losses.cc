@@ -11,6 +11,13 @@ void Losses::unsent(Peer peer, const Status& why, Ticks now) {
   unreachable_.add(peer, why, now, peer.is_node() ? given_to_come_back(setup_.shard) : given_to_return());
 }
 
+// Nobody in a formation ends one that is alive (docs/ALLREDUCE.md), though the network may.
+void Losses::ended_elsewhere(const wire::Body& said, Ticks now) {
+  const auto* peers = std::get_if<wire::Peers>(&said);
+  if (peers == nullptr || !peers->lost || peers->lost->value >= setup_.config.cluster.nodes) return;
+  unreachable_.ended_elsewhere(Peer::of(*peers->lost), now);
+}
+
 std::vector<Unreachable::Entry> Losses::take_unreachable(Ticks now) {
   return unreachable_.take_lost(now,
                                 [this](Peer peer, Ticks when) { return members_.seen_since(peer, when); });

@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/wire/messages.h"
 #include "server/membership.h"
 #include "server/server_setup.h"
 #include "server/unreachable.h"
 
 namespace paceline::server {
+
+enum class Loss { kForGood, kOutOfReach };  // wire::NodeLost::out_of_reach
 
 class Losses {
  public:
@@ -29,6 +32,8 @@ class Losses {
   // A message to `peer` was refused by its socket.
   void unsent(Peer peer, const Status& why, Ticks now);
   Unreachable& unreachable() { return unreachable_; }
+  // What a node has said: of an all-reduce, that its connection to another one has ended; else nothing follows.
+  void ended_elsewhere(const wire::Body& said, Ticks now);
   // Those who could not be sent to and have not come back. Once in each tick.
   std::vector<Unreachable::Entry> take_unreachable(Ticks now);
   // Those who are here and have been silent for longer than the lease, and than they may take to come back.

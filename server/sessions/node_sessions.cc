@@ -173,34 +173,6 @@ void NodeSessions::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
   connections_.refuse(Peer::of(from), status, /*fatal=*/true);
 }
 
-void NodeSessions::to_authority(Peer from, const wire::Message& message, Ticks now) {
-  Status status;
-  if (authority_) {
-    role_.note(As::kToAuthority, from, message.body, message.payload, now);
-    status = authority_->handle(from, message, now);
-    if (status.is_ok()) note_ended(message.body, now);
-  } else {
-    status = invalid_argument(std::string(wire::name_of(message.body)) + " from " + to_string(from) + " to " +
-                              setup_.name() + ": it is for the authority");
-  }
-  // It tells the authority too, whose NodeLost says other shards what to forget.
-  if (std::holds_alternative<wire::Leave>(message.body)) return connections_.remove(from);
-  // What was said twice is ignored; anything else wrong is a node that this run cannot go on with.
-  if (status.code() == StatusCode::kOutOfOrder && connections_.members().moves_of(from.node()) > 0) {
-    ++repeated_;  // as it may: it does not know that it was heard
-  } else if (!status.is_ok()) {
-    connections_.refuse(from, status, /*fatal=*/status.code() != StatusCode::kOutOfOrder);
-  }
-}
-
-// Of an all-reduce: the end of a connection between two nodes. Nobody in a formation ends one that is alive
-// (docs/ALLREDUCE.md), though the network may.
-void NodeSessions::note_ended(const wire::Body& body, Ticks now) {
-  const auto* peers = std::get_if<wire::Peers>(&body);
-  if (peers == nullptr || !peers->lost || peers->lost->value >= setup_.config.cluster.nodes) return;
-  connections_.losses().unreachable().ended_elsewhere(Peer::of(*peers->lost), now);
-}
-
 // ---- of a run that is resumed
 
 // It is not welcomed yet: there is no state that a push, a pull or initial parameters could be of, and

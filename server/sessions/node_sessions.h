@@ -53,10 +53,6 @@ class NodeSessions {
   MemorySharing& sharing() { return sharing_; }
   // At the authority.
   void on_heartbeat(NodeId from, const wire::Heartbeat& beat);
-  // A message that only the authority can take.
-  void to_authority(Peer from, const wire::Message& message, Ticks now);
-  // Of those, how many were said again, by nodes whose connections broke.
-  std::int64_t repeated() const { return repeated_; }
 
  private:
   struct Waiting {
@@ -71,7 +67,6 @@ class NodeSessions {
   bool goes_on(const wire::PeerId& from, const wire::Join& join) const;
   void on_reconnect(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void welcome_again(const wire::Join& join);
-  void note_ended(const wire::Body& body, Ticks now);
   void evict_previous(const wire::PeerId& from, const wire::Join& join);
 
   const ServerSetup& setup_;
@@ -84,7 +79,6 @@ class NodeSessions {
   LateJoins late_joins_;
   MemorySharing sharing_;
   std::vector<Waiting> waiting_;  // nodes that are in, and are answered when there is something to go on from
-  std::int64_t repeated_ = 0;
 };
 
 }  // namespace paceline::server

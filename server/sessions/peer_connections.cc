@@ -127,6 +127,16 @@ void PeerConnections::refuse(Peer to, const Status& why, bool fatal) {
   if (fatal) losses_.evict(to, "refused: " + why.message());
 }
 
+// It does not know that it was heard.
+void PeerConnections::refuse_unless_repeated(NodeId node, const Status& why) {
+  const bool is_old = why.code() == StatusCode::kOutOfOrder;
+  if (is_old && members_.moves_of(node) > 0) {
+    ++repeated_;
+  } else {
+    refuse(Peer::of(node), why, /*fatal=*/!is_old);
+  }
+}
+
 void PeerConnections::note_refused(const Status& why) {
   if (++refused_ <= kRefusalsLogged) setup_.log.warn("refused: " + why.message());
 }

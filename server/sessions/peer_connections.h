@@ -63,6 +63,9 @@ class PeerConnections {
   void beat(Peer peer, wire::Heartbeat beat, ReliableChannel* channel = nullptr);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
   void refuse(Peer to, const Status& why, bool fatal);
+  // The authority's answer to a node that said what it could not. What was said twice, as a node may whose connection
+  // broke, is ignored; anything else is a node that this run cannot go on with.
+  void refuse_unless_repeated(NodeId node, const Status& why);
   void cannot_send(Peer to, const Status& why);
 
   // ---- who is not let in, or has gone
@@ -101,6 +104,8 @@ class PeerConnections {
 
   // Messages that were refused.
   std::int64_t refused() const { return refused_; }
+  // And those for the authority that were said again.
+  std::int64_t repeated() const { return repeated_; }
 
  private:
   Result<wire::TransportOptions> listening();
@@ -118,6 +123,7 @@ class PeerConnections {
   std::unique_ptr<wire::RouterSocket> router_;
   Losses losses_;
   std::int64_t refused_ = 0;
+  std::int64_t repeated_ = 0;
   std::int64_t malformed_logged_ = 0;  // of members
   std::int64_t outlived_ = 0;
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards

@@ -30,7 +30,9 @@ PsClient::PsClient(PsClientOptions options, const Layout& layout, wire::Context&
       io_connections_(
           {options_, layout, context, io_, state_, pulls_, io_unacked_, io_waits_}, parts_,
           {[this](const ServerLink& link, const wire::Welcome& welcome) { received_.joined(link, welcome); },
-           [this](ServerLink& link, wire::Message& message) { return received_.take(link, message); },
+           [this](ServerLink& link, Result<wire::Message> message) {
+             received_.take(link, std::move(message));
+           },
            [this](Lost lost, const Status& why) { io_lose(lost, why); },
            [this](const Status& why) { leave(why); }, [this](Status why) { close(std::move(why)); }}),
       received_({options_, state_, pulls_, mailboxes_, evaluations_, io_unacked_, io_waits_, io_connections_},

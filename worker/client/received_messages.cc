@@ -22,8 +22,17 @@ ReceivedMessages::ReceivedMessages(Client client, const Layout& layout, std::fun
       run_state_(layout.size(), client_.options.trained.value_or(Range{0, layout.size()})),
       report_times_(client_.options.cluster.threads_per_node) {}
 
-Status ReceivedMessages::take(ServerLink& link, wire::Message& message) {
-  return std::visit([&](auto& body) { return handle(link, body, message.payload); }, message.body);
+void ReceivedMessages::take(ServerLink& link, Result<wire::Message> message) {
+  if (!link.is_heard()) return;
+  link.last_received = client_.options.clock();
+  link.answers = true;
+  // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
+  if (!message.is_ok()) {
+    return close_(invalid_argument(link.name() + " sent a malformed message: " + message.status().message()));
+  }
+  Status handled =
+      std::visit([&](auto& body) { return handle(link, body, message->payload); }, message->body);
+  if (!handled.is_ok()) close_(std::move(handled).with_context(link.name()));
 }
 
 Status ReceivedMessages::handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&) {

@@ -42,8 +42,9 @@ class ReceivedMessages {
   // `layout`: of the whole network. `close`: PsClient::close().
   ReceivedMessages(Client client, const Layout& layout, std::function<void(Status)> close);
 
-  // Errors: kInvalidArgument, or another, of a message that no server may send to this node; that server is lost.
-  Status take(ServerLink& link, wire::Message& message);
+  // What has come over a server's connection. One that cannot be read, or that no server may send to this node, closes
+  // the client.
+  void take(ServerLink& link, Result<wire::Message> message);
   // Behind a server's Welcome of a node that joins.
   void joined(const ServerLink& link, const wire::Welcome& welcome);
   // Encoding the thread's last report took so long.

@@ -74,7 +74,7 @@ Status ServerConnections::connect(ServerLink& link) {
   };
   auto socket = wire::DealerSocket::connect(
       client_.context, client_.io, link.endpoints[link.at], transport,
-      [this, &link](Result<wire::Message> message) { receive(link, std::move(message)); });
+      [this, &link](Result<wire::Message> message) { events_.came(link, std::move(message)); });
   if (!socket.is_ok()) return Status(socket.status()).with_context(link.name());
   link.socket = std::move(socket).value();
   return ask(link);
@@ -157,19 +157,6 @@ void ServerConnections::beat() {
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error && !shut_) beat();
   });
-}
-
-void ServerConnections::receive(ServerLink& link, Result<wire::Message> message) {
-  if (link.reconnects_at || (link.broken && !link.broken->connected)) return;
-  link.last_received = client_.options.clock();
-  link.answers = true;
-  // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
-  if (!message.is_ok()) {
-    return events_.failed(
-        invalid_argument(link.name() + " sent a malformed message: " + message.status().message()));
-  }
-  Status handled = events_.came(link, *message);
-  if (!handled.is_ok()) events_.failed(std::move(handled).with_context(link.name()));
 }
 
 void ServerConnections::send_to_authority(const wire::Body& body) {

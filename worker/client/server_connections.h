@@ -1,6 +1,6 @@
 // ServerConnections: a client's connections, one to every server, from the first Join until they are shut down:
 // who has welcomed the node, who is silent, who is asked again (joining.h), and how it goes on where one breaks
-// (server_connections_reconnect.cc). What comes over them, but for that, is others' (Events).
+// (server_connections_reconnect.cc). What comes over them goes to others (Events), who tell it of what it is for.
 //
 // Thread: the I/O thread (io_turns.h), but for what says otherwise.
 #pragma once
@@ -46,8 +46,8 @@ class ServerConnections {
   struct Events {
     // A server's first Welcome has come, ahead of what lets a waiter go.
     std::function<void(const ServerLink&, const wire::Welcome&)> joined;
-    // A message, of whatever kind. An error closes the client.
-    std::function<Status(ServerLink&, wire::Message&)> came;
+    // Whatever comes over a server's connection.
+    std::function<void(ServerLink&, Result<wire::Message>)> came;
     // Servers are lost that the client cannot do without: it says goodbye, and shuts down.
     std::function<void(Lost, const Status&)> lost;
     // A server lives, and owes this node a word for too long, or cannot read what it says.
@@ -99,7 +99,6 @@ class ServerConnections {
   Status ask(ServerLink& link);
   Status ask_if_due(ServerLink& link);
   Status confirm_sharing(ServerLink& link);
-  void receive(ServerLink& link, Result<wire::Message> message);
   void log_unanswered(ServerLink& link);
   void denied(ServerLink& link, const Status& why);
   Status refused_for_good(ServerLink& link, const wire::Error& error);

@@ -61,6 +61,8 @@ struct ServerLink {
   Unanswered unanswered{};      // why not, while it says nothing to a Join
 
   bool welcomed() const { return generation != 0; }
+  // Whether what comes over its connection counts.
+  bool is_heard() const { return !reconnects_at && (!broken || broken->connected); }
 
   // "server shard 1 (tcp://10.0.0.1:5556)", as in every message about it.
   std::string name() const { return "server shard " + to_string(shard) + " (" + endpoints[at] + ")"; }

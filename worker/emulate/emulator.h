@@ -36,6 +36,7 @@ class Emulator {
   // How long the iteration stamped `clock` lasts from its start, with a mini-batch of `samples`; nullopt when
   // nothing is emulated.
   std::optional<Duration> duration(Clock clock, std::int64_t samples) const;
+  bool emulates() const { return settings_.base_step.has_value(); }
 
  private:
   EmulateSection settings_;

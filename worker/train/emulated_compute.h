@@ -1,5 +1,4 @@
-// Computing a gradient at the pace of the emulated cluster, or at the machine's own where nothing is
-// emulated.
+// Computing a gradient at the pace of the emulated cluster.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +15,11 @@ struct Paced {
   std::int64_t samples = 0;
   Ticks started;
 };
-using ComputeNow = std::function<Result<Metric>(const FinalFrom&)>;
 
-// Calls `compute`. Emulated: in a compute slot, and then sleeps until the iteration that began at `started` has
-// lasted as long as its emulated duration; what comes later is an overrun. All of it is COMPUTE_GRADS. Errors:
-// those of `compute`; kAborted when waiting for a slot was stopped.
-//
-// `final_from` hears what is final while the rest is computed, unless a cluster is emulated: there real
-// layers take no emulated time, and nothing is to leave before the emulated end.
-Result<Metric> compute_at_pace(WorkerContext& training, const Paced& paced, const ComputeNow& compute,
-                               const FinalFrom& final_from);
+// Calls `compute` in a compute slot, and then sleeps until the iteration that began at `started` has lasted as long
+// as its emulated duration; what comes later is an overrun. All of it is COMPUTE_GRADS. Errors: those of `compute`;
+// kAborted when waiting for a slot was stopped.
+Result<Metric> compute_at_pace(WorkerContext& training, const Paced& paced,
+                               const std::function<Result<Metric>()>& compute);
 
 }  // namespace paceline

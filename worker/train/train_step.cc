@@ -221,36 +221,35 @@ Status TrainStep::carry_out(const step::Compute& action) {
   return advance(step::GradientComputed{look(), finite, late});
 }
 
-// Without local steps what the task says is final leaves while it computes the rest. With them a step of the
-// inner optimizer follows, and nothing leaves but what is cut (SendFragment).
+// What the task says is final leaves while it computes the rest, unless a cluster is emulated: there real layers take no
+// emulated time, and nothing is to leave before the emulated end.
 Result<Metric> TrainStep::compute(std::int64_t local_step) {
+  if (!t_.emulates()) {
+    return compute_now(local_step, [this](std::int64_t begin) { upload_->final_from(begin); });
+  }
+  const Clock clock(local_place(t_.step.grant().clock.value, local_step));
+  return compute_at_pace(t_, {clock, local_batch(local_step).samples, started_},
+                         [&] { return compute_now(local_step, whole_at_the_end); });
+}
+
+// With local steps a step of the inner optimizer follows, and nothing leaves but what is cut (SendFragment).
+Result<Metric> TrainStep::compute_now(std::int64_t local_step, const FinalFrom& final_from) {
   const step::Grant& grant = t_.step.grant();
-  const Paced pace{Clock(local_place(grant.clock.value, local_step)), local_batch(local_step).samples,
-                   started_};
+  const auto at_work = working(t_.watch, WorkWatch::Work::kGradient, grant.clock);
   if (!t_.local) {
     PACELINE_ASSIGN_OR_RETURN(const Metric metric,
-                              compute_at_pace(
-                                  t_, pace,
-                                  [&](const FinalFrom& final_from) {
-                                    return t_.task.compute(t_.cache.parameters(), *gradient_, final_from);
-                                  },
-                                  [this](std::int64_t begin) { upload_->final_from(begin); }));
+                              t_.task.compute(t_.cache.parameters(), *gradient_, final_from));
     PACELINE_RETURN_IF_ERROR(upload_->mistake());
     return metric;
   }
-  return compute_at_pace(
-      t_, pace,
-      [&](const FinalFrom&) -> Result<Metric> {
-        LocalSteps& steps = t_.local->steps;
-        GradientBuffers::Buffer& gradient = beside_ != nullptr ? *beside_ : *gradient_;
-        PACELINE_ASSIGN_OR_RETURN(const Metric metric,
-                                  t_.task.compute(steps.parameters(), gradient, whole_at_the_end));
-        // Of a step that is not finite the gradient stays, which says where.
-        if (std::isfinite(metric.loss_sum))
-          steps.step(gradient, t_.local->rate(local_place(grant.iteration, local_step)));
-        return metric;
-      },
-      whole_at_the_end);
+  LocalSteps& steps = t_.local->steps;
+  GradientBuffers::Buffer& gradient = beside_ != nullptr ? *beside_ : *gradient_;
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric,
+                            t_.task.compute(steps.parameters(), gradient, whole_at_the_end));
+  // Of a step that is not finite the gradient stays, which says where.
+  if (std::isfinite(metric.loss_sum))
+    steps.step(gradient, t_.local->rate(local_place(grant.iteration, local_step)));
+  return metric;
 }
 
 // The first to leave is the last in the layout.

@@ -81,6 +81,9 @@ struct WorkerContext {
   std::int64_t skipped = 0;      // likewise
   std::int64_t overruns = 0;
   std::int64_t bytes_early = 0;  // of gradients, handed over while the rest was computed
+
+  // Whether it computes at the pace of a cluster that is studied (emulated_compute.h).
+  bool emulates() const { return emulator.emulates() || slots != nullptr; }
 };
 
 // Carries out the actions of `training.step` on the calling thread.
@@ -132,6 +135,7 @@ class TrainStep {
   Ticket request(Version min_version, std::int64_t fragment);
   Status begin_computing();
   Result<Metric> compute(std::int64_t local_step);
+  Result<Metric> compute_now(std::int64_t local_step, const FinalFrom& final_from);
   void record_hidden();
   Status give_up(Status why);
 
