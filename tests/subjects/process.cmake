@@ -93,5 +93,6 @@ if(NOT PACELINE_SANITIZE)
   set_tests_properties(daemons.ReplicaReturns daemons.Resume PROPERTIES COST 300)
   set_tests_properties(daemons.Slurm PROPERTIES COST 300 TIMEOUT 1200)  # Slurm's limits are whole minutes
   set_tests_properties(daemons.Spark PROPERTIES COST 300 TIMEOUT 3600)  # Java, on a machine that may be busy
+  set_tests_properties(daemons.TorchLaunch daemons.TorchLoop daemons.TorchStages PROPERTIES TIMEOUT 3600)  # PyTorch, likewise
   set_tests_properties(daemons.Overload PROPERTIES RUN_SERIAL TRUE)
 endif()

@@ -66,6 +66,7 @@ class ForeignTest(DaemonTest):
         folder = harness.SOURCE / "examples" / name
         config = next(folder.glob("*.yaml")).read_text(encoding="utf-8")
         config = re.sub(r"out: \S+}", f"out: {self.run_dir}}}", config)
+        config = config.replace("cluster: {", "cluster: {start_timeout: 10m, ")  # PyTorch takes long to load on a busy machine
         self.config.write_text(re.sub(r'"tcp://\S+"', f'"{self.endpoints[0]}"', config), encoding="utf-8")
         return (folder / "train.py", "--config", self.config, *arguments)
 

@@ -362,6 +362,13 @@ class TorchLoop(ForeignTest):
 class TorchLaunch(ForeignTest):
     """paceline.torch.launch, and torchrun: who starts the programs says which node each is (launch_test.py)."""
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # PyTorch is loaded up to four times in one case: this is for what hangs.
+        deadline, harness.DEADLINE = harness.DEADLINE, 600.0
+        cls.addClassCleanup(setattr, harness, "DEADLINE", deadline)
+
     def test_the_gpt_example_is_launched_and_learns(self):
         program = self.example("torch_gpt")
         launched = self.launch(*program, module="paceline.torch.launch")
