@@ -1,12 +1,11 @@
 // summary.json, written and read. The only file of this library that sees JSON.
 #include "common/report/run_summary.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/files/atomic_file.h"
+#include "common/files/json_fields.h"
 #include "common/files/shallow_json.h"
-#include "common/text/printable.h"
 
 namespace paceline {
 namespace {
@@ -16,204 +15,128 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSummaryFile = "summary.json";
 constexpr std::size_t kSummaryBytesMax = std::size_t{1} << 20;
 
-Json optional_json(const std::optional<double>& number) {
-  return number && std::isfinite(*number) ? Json(*number) : Json(nullptr);
+}  // namespace
+
+void fields(auto& io, Is<PolicyChange> auto& change) {
+  io.must("policy", change.policy);
+  io.must("version", change.version);
+  io.must("seconds", change.seconds);
+  io.must("threshold", change.threshold);
 }
 
-std::optional<double> optional_from(const Json& value) {
-  if (value.is_null()) return std::nullopt;
-  return value.get<double>();
+void fields(auto& io, Is<StalenessSum> auto& sum) {
+  io.must("mean", sum.mean);
+  io.must("max", sum.max);
 }
 
-Json threshold_json(Threshold threshold) {
-  return threshold.is_infinite() ? Json(nullptr) : Json(threshold.value());
+void fields(auto& io, Is<StalenessSums> auto& sums) {
+  io.must("clocks", sums.clocks);
+  io.must("gradients", sums.gradients);
 }
 
-Threshold threshold_from(const Json& value) {
-  return value.is_null() ? Threshold::infinite() : Threshold(value.get<std::int64_t>());
+void fields(auto& io, Is<WorkerBatchSizes> auto& sizes) {
+  io.must("last", sizes.last);
+  io.must("smallest", sizes.smallest);
+  io.must("largest", sizes.largest);
 }
 
-Json staleness_json(const StalenessSum& sum) { return {{"mean", sum.mean}, {"max", sum.max}}; }
-
-StalenessSum staleness_from(const Json& json) {
-  return {json.at("mean").get<double>(), json.at("max").get<std::int64_t>()};
+void fields(auto& io, Is<StragglerSummary> auto& slow) {
+  io.must("worker", slow.worker);
+  io.must("relative", slow.relative);
+  io.must("individual", slow.individual);
+  io.must("iteration_seconds", slow.iteration_seconds);
 }
 
-WorkerBatchSizes batch_sizes_from(const Json& json) {
-  using Sizes = std::vector<std::int64_t>;
-  return {json.at("last").get<Sizes>(), json.at("smallest").get<Sizes>(), json.at("largest").get<Sizes>()};
+void fields(auto& io, Is<PhaseSum> auto& sum) {
+  io.must("total_seconds", sum.total_seconds);
+  io.derived("mean_ms", sum.mean_ms());
+  io.must("count", sum.count);
+  io.may("hidden_seconds", sum.hidden_seconds);
 }
 
-// "1.2"
-WorkerId worker_from(const Json& json) {
-  const auto text = json.get<std::string>();
-  const std::optional<WorkerId> worker = parse_worker(text);
-  if (worker) return *worker;
-  throw Json::type_error::create(302, "worker must be like \"1.2\", but is \"" + quotable(text) + "\"",
-                                 &json);
+void fields(auto& io, Is<std::array<PhaseSum, kPhaseCount>> auto& phases) {
+  for (std::size_t i = 0; i < kPhaseCount; ++i) io.must(kPhaseNames[i], phases[i]);
 }
 
-Json phases_json(const RunSummary& summary) {
-  Json phases = Json::object();
-  for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    const PhaseSum& sum = summary.phases[i];
-    phases[kPhaseNames[i]] = {{"total_seconds", sum.total_seconds},
-                              {"mean_ms", sum.mean_ms()},
-                              {"count", sum.count},
-                              {"hidden_seconds", sum.hidden_seconds}};
-  }
-  return phases;
+void fields(auto& io, Is<PipelineSummary> auto& pipeline) {
+  io.must("stages", pipeline.stages);
+  io.must("micro_batches", pipeline.micro_batches);
+  io.may("chunks", pipeline.chunks);
+  io.must("bubble_share", pipeline.bubble_share);
+  io.must("peak_activation_bytes", pipeline.peak_activation_bytes);
+  io.if_any("busy_seconds", pipeline.busy_seconds);
+  io.if_any("idle_for_previous_seconds", pipeline.idle_for_previous_seconds);
+  io.if_any("idle_for_next_seconds", pipeline.idle_for_next_seconds);
+  io.if_any("layers", pipeline.layers);
+  io.if_any("parameters", pipeline.parameters);
 }
 
-// The keys of a summary, one by one. Where `lacking` is given, one that is missing or of another type is
-// named there and left as it is; else it throws Json::exception.
-class Keys {
- public:
-  Keys(const Json& json, std::vector<std::string>* lacking) : json_(json), lacking_(lacking) {}
-
-  // Calls read(the key's value).
-  template <typename Read>
-  void take(const char* key, const Read& read) {
-    if (lacking_ == nullptr) return read(json_.at(key));
-    try {
-      read(json_.at(key));
-    } catch (const Json::exception&) {
-      lacking_->push_back(key);
-    }
-  }
-  template <typename T>
-  void get(const char* key, T& into) {
-    take(key, [&](const Json& value) { into = value.get<T>(); });
-  }
-
-  // Of a key that need not be there.
-  template <typename Read>
-  void take_if_there(const char* key, const Read& read) {
-    if (json_.contains(key)) take(key, read);
-  }
-  template <typename T>
-  void get_if_there(const char* key, T& into) {
-    if (json_.contains(key)) get(key, into);
-  }
-
- private:
-  const Json& json_;
-  std::vector<std::string>* lacking_;
-};
-
-Version version_from(const Json& value) { return Version(value.get<std::int64_t>()); }
-Staleness gap_from(const Json& value) { return Staleness(value.get<std::int64_t>()); }
-
-std::vector<PolicyChange> switches_from(const Json& value) {
-  std::vector<PolicyChange> switches;
-  for (const Json& change : value) {
-    switches.push_back({change.at("policy").get<std::string>(), version_from(change.at("version")),
-                        change.at("seconds").get<double>(), threshold_from(change.at("threshold"))});
-  }
-  return switches;
-}
-
-std::vector<StragglerSummary> stragglers_from(const Json& value) {
-  std::vector<StragglerSummary> stragglers;
-  for (const Json& slow : value) {
-    stragglers.push_back({worker_from(slow.at("worker")), slow.at("relative").get<double>(),
-                          slow.at("individual").get<double>(), slow.at("iteration_seconds").get<double>()});
-  }
-  return stragglers;
-}
-
-std::array<PhaseSum, kPhaseCount> phases_from(const Json& value) {
-  std::array<PhaseSum, kPhaseCount> phases;
-  for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    const Json& phase = value.at(kPhaseNames[i]);
-    phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>(),
-                 phase.value("hidden_seconds", 0.0)};
-  }
-  return phases;
-}
-
-// What other programs than the last one's version may have left out is in `lacking` (Keys).
-RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nullptr) {
-  RunSummary s;
-  s.status = json.at("status").get<std::string>();
-  Keys keys(json, lacking);
-  keys.get_if_there("reason", s.reason);
-  bool simulated = false;
-  keys.get_if_there("simulated", simulated);
-  if (simulated) {
-    keys.take("seed", [&](const Json& value) { s.simulated_seed = value.get<std::uint64_t>(); });
-  }
-  keys.take_if_there("trace", [&](const Json& value) { s.trace = value.get<std::string>(); });
-  keys.get("policy", s.policy);
-  keys.take_if_there("switches", [&](const Json& value) { s.switches = switches_from(value); });
-  keys.get("nodes", s.nodes);
-  keys.get("threads_per_node", s.threads_per_node);
-  keys.get("iterations", s.iterations);
-  keys.take_if_there("rounds", [&](const Json& value) { s.rounds = value.get<std::int64_t>(); });
-  keys.get("wall_seconds", s.wall_seconds);
-  keys.take("final_version", [&](const Json& value) { s.final_version = version_from(value); });
-  keys.take("final_threshold", [&](const Json& value) { s.final_threshold = threshold_from(value); });
-  keys.take("max_grant_gap", [&](const Json& value) { s.max_grant_gap = gap_from(value); });
-  keys.take("max_clock_gap", [&](const Json& value) { s.max_clock_gap = gap_from(value); });
-  keys.take("test_accuracy", [&](const Json& value) { s.test_accuracy = optional_from(value); });
-  keys.take("test_loss", [&](const Json& value) { s.test_loss = optional_from(value); });
-  keys.get("bytes_pushed", s.bytes_pushed);
-  keys.get_if_there("bytes_pushed_early", s.bytes_pushed_early);
-  keys.get("bytes_pulled", s.bytes_pulled);
-  keys.get_if_there("bytes_shared", s.bytes_shared);
-  keys.take_if_there("bytes_reduced",
-                     [&](const Json& value) { s.bytes_reduced = value.get<std::int64_t>(); });
-  keys.get_if_there("bus_bytes_per_second", s.bus_bytes_per_second);
-  keys.get_if_there("exchange", s.exchange);
-  keys.get_if_there("algorithms", s.algorithms);
-  keys.get("pulls", s.pulls);
-  keys.get("lost_nodes", s.lost_nodes);
-  keys.get_if_there("lost", s.lost);
-  keys.get_if_there("returned_nodes", s.returned_nodes);
-  keys.get_if_there("returned", s.returned);
-  keys.get_if_there("late_nodes", s.late_nodes);
-  keys.get_if_there("late", s.late);
-  keys.get_if_there("reconnects", s.reconnects);
-  keys.get("overruns", s.overruns);
-  keys.get("skipped", s.skipped);
-  keys.get_if_there("iterations_lost", s.iterations_lost);
-  keys.get_if_there("iterations_undone", s.iterations_undone);
-  keys.get_if_there("dropped", s.dropped);
-  keys.get_if_there("generation", s.generation);
-  keys.take_if_there("resumed_from_version",
-                     [&](const Json& value) { s.resumed_from = version_from(value); });
-  keys.take_if_there("checkpoints", [&](const Json& value) {
-    s.checkpoints = {value.get<std::int64_t>(), json.value("checkpoints_failed", std::int64_t{0})};
+void fields(auto& io, Is<RunSummary> auto& s) {
+  io.must("status", s.status);
+  io.if_any("reason", s.reason);
+  bool simulated = s.simulated_seed.has_value();
+  io.if_any("simulated", simulated);
+  if (simulated) io.must("seed", s.simulated_seed);
+  io.if_any("trace", s.trace);
+  io.if_any("exchange", s.exchange);
+  io.must("policy", s.policy);
+  io.if_any("switches", s.switches);
+  io.must("nodes", s.nodes);
+  io.must("threads_per_node", s.threads_per_node);
+  io.derived("workers", s.workers());
+  io.must("iterations", s.iterations);
+  io.if_any("rounds", s.rounds);
+  io.must("wall_seconds", s.wall_seconds);
+  io.must("final_version", s.final_version);
+  io.must("final_threshold", s.final_threshold);
+  io.must("max_grant_gap", s.max_grant_gap);
+  io.must("max_clock_gap", s.max_clock_gap);
+  io.must("test_accuracy", s.test_accuracy);
+  io.must("test_loss", s.test_loss);
+  io.must("bytes_pushed", s.bytes_pushed);
+  io.may("bytes_pushed_early", s.bytes_pushed_early);
+  io.must("bytes_pulled", s.bytes_pulled);
+  io.may("bytes_shared", s.bytes_shared);
+  io.if_any("bytes_reduced", s.bytes_reduced);
+  io.if_any("bus_bytes_per_second", s.bus_bytes_per_second);
+  io.if_any("algorithms", s.algorithms);
+  io.must("pulls", s.pulls);
+  io.must("lost_nodes", s.lost_nodes);
+  io.if_any("lost", s.lost);
+  io.if_any("returned_nodes", s.returned_nodes);
+  io.if_any("returned", s.returned);
+  io.if_any("late_nodes", s.late_nodes);
+  io.if_any("late", s.late);
+  io.if_any("reconnects", s.reconnects);
+  io.must("overruns", s.overruns);
+  io.must("skipped", s.skipped);
+  io.may("iterations_lost", s.iterations_lost);
+  io.if_any("iterations_undone", s.iterations_undone);
+  io.may("dropped", s.dropped);
+  io.if_any("generation", s.generation, std::uint64_t{1});
+  io.if_any("resumed_from_version", s.resumed_from);
+  io.part("checkpoints", s.checkpoints, [](auto& beside, auto& counts) {
+    beside.must("checkpoints", counts.written);
+    beside.may("checkpoints_failed", counts.failed);
   });
-  keys.get("malformed", s.malformed);
-  keys.get("parameter_reads", s.parameter_reads);
-  keys.get("server_reads", s.server_reads);
-  keys.take_if_there("staleness", [&](const Json& value) {
-    s.staleness = {staleness_from(value.at("clocks")), staleness_from(value.at("gradients"))};
+  io.must("malformed", s.malformed);
+  io.must("parameter_reads", s.parameter_reads);
+  io.must("server_reads", s.server_reads);
+  io.if_any("staleness", s.staleness);
+  io.if_any("lines_dropped", s.lines_dropped);
+  io.if_any("samples_left_out", s.samples_left_out);
+  io.if_any("pipeline", s.pipeline);
+  io.part("trace_events", s.traced, [](auto& beside, auto& counts) {
+    beside.must("trace_events", counts.events);
+    beside.may("trace_events_left_out", counts.left_out);
   });
-  keys.get_if_there("lines_dropped", s.lines_dropped);
-  keys.get_if_there("samples_left_out", s.samples_left_out);
-  keys.take_if_there("pipeline", [&](const Json& value) {
-    s.pipeline = {value.at("stages").get<std::int64_t>(), value.at("micro_batches").get<std::int64_t>(),
-                  value.at("bubble_share").get<double>(),
-                  value.at("peak_activation_bytes").get<std::vector<std::int64_t>>()};
-    const auto seconds = [&](const char* key) { return value.value(key, std::vector<double>()); };
-    s.pipeline->busy_seconds = seconds("busy_seconds");
-    s.pipeline->idle_for_previous_seconds = seconds("idle_for_previous_seconds");
-    s.pipeline->idle_for_next_seconds = seconds("idle_for_next_seconds");
-    s.pipeline->chunks = value.value("chunks", std::int64_t{1});
-    s.pipeline->layers = value.value("layers", std::vector<std::int64_t>());
-    s.pipeline->parameters = value.value("parameters", std::vector<std::int64_t>());
-  });
-  keys.take_if_there("trace_events", [&](const Json& value) {
-    s.traced = {value.get<std::int64_t>(), json.value("trace_events_left_out", std::int64_t{0})};
-  });
-  keys.take_if_there("batch_sizes", [&](const Json& value) { s.batch_sizes = batch_sizes_from(value); });
-  keys.take_if_there("stragglers", [&](const Json& value) { s.stragglers = stragglers_from(value); });
-  keys.take("phases", [&](const Json& value) { s.phases = phases_from(value); });
-  keys.get("unaccounted_seconds", s.unaccounted_seconds);
-  return s;
+  io.if_any("batch_sizes", s.batch_sizes);
+  io.if_any("stragglers", s.stragglers);
+  io.must("phases", s.phases);
+  io.must("unaccounted_seconds", s.unaccounted_seconds);
 }
+
+namespace {
 
 Status check_batch_sizes(const RunSummary& summary) {
   if (!summary.batch_sizes) return Status::ok();
@@ -274,113 +197,21 @@ void set_staleness(RunSummary& summary, std::span<const WorkerStaleness> workers
 }
 
 std::string to_json(const RunSummary& summary) {
-  const RunSummary& s = summary;
-  Json json = {{"status", s.status}};
-  if (!s.reason.empty()) json["reason"] = s.reason;
-  if (s.simulated_seed) {
-    json["simulated"] = true;
-    json["seed"] = *s.simulated_seed;
-  }
-  if (s.trace) json["trace"] = *s.trace;
-  if (!s.exchange.empty()) json["exchange"] = s.exchange;
-  json["policy"] = s.policy;
-  for (const PolicyChange& change : s.switches) {
-    json["switches"].push_back({{"policy", change.policy},
-                                {"version", change.version.value},
-                                {"seconds", change.seconds},
-                                {"threshold", threshold_json(change.threshold)}});
-  }
-  json["nodes"] = s.nodes;
-  json["threads_per_node"] = s.threads_per_node;
-  json["workers"] = s.workers();
-  json["iterations"] = s.iterations;
-  if (s.rounds) json["rounds"] = *s.rounds;
-  json["wall_seconds"] = s.wall_seconds;
-  json["final_version"] = s.final_version.value;
-  json["final_threshold"] = threshold_json(s.final_threshold);
-  json["max_grant_gap"] = s.max_grant_gap.value;
-  json["max_clock_gap"] = s.max_clock_gap.value;
-  json["test_accuracy"] = optional_json(s.test_accuracy);
-  json["test_loss"] = optional_json(s.test_loss);
-  json["bytes_pushed"] = s.bytes_pushed;
-  json["bytes_pushed_early"] = s.bytes_pushed_early;
-  json["bytes_pulled"] = s.bytes_pulled;
-  json["bytes_shared"] = s.bytes_shared;
-  if (s.bytes_reduced) json["bytes_reduced"] = *s.bytes_reduced;
-  if (s.bus_bytes_per_second > 0) json["bus_bytes_per_second"] = s.bus_bytes_per_second;
-  if (!s.algorithms.empty()) json["algorithms"] = s.algorithms;
-  json["pulls"] = s.pulls;
-  json["lost_nodes"] = s.lost_nodes;
-  if (!s.lost.empty()) json["lost"] = s.lost;
-  if (s.returned_nodes > 0) json["returned_nodes"] = s.returned_nodes;
-  if (!s.returned.empty()) json["returned"] = s.returned;
-  if (s.late_nodes > 0) json["late_nodes"] = s.late_nodes;
-  if (!s.late.empty()) json["late"] = s.late;
-  if (s.reconnects > 0) json["reconnects"] = s.reconnects;
-  json["overruns"] = s.overruns;
-  json["skipped"] = s.skipped;
-  json["iterations_lost"] = s.iterations_lost;
-  if (s.iterations_undone > 0) json["iterations_undone"] = s.iterations_undone;
-  json["dropped"] = s.dropped;
-  if (s.resumed_from) {
-    json["generation"] = s.generation;
-    json["resumed_from_version"] = s.resumed_from->value;
-  }
-  if (s.checkpoints) {
-    json["checkpoints"] = s.checkpoints->written;
-    json["checkpoints_failed"] = s.checkpoints->failed;
-  }
-  json["malformed"] = s.malformed;
-  json["parameter_reads"] = s.parameter_reads;
-  json["server_reads"] = s.server_reads;
-  if (s.staleness) {
-    json["staleness"] = {{"clocks", staleness_json(s.staleness->clocks)},
-                         {"gradients", staleness_json(s.staleness->gradients)}};
-  }
-  if (s.lines_dropped > 0) json["lines_dropped"] = s.lines_dropped;
-  if (s.samples_left_out > 0) json["samples_left_out"] = s.samples_left_out;
-  if (s.pipeline) {
-    json["pipeline"] = {{"stages", s.pipeline->stages},
-                        {"micro_batches", s.pipeline->micro_batches},
-                        {"chunks", s.pipeline->chunks},
-                        {"bubble_share", s.pipeline->bubble_share},
-                        {"peak_activation_bytes", s.pipeline->peak_activation_bytes}};
-    if (!s.pipeline->busy_seconds.empty()) {
-      json["pipeline"]["busy_seconds"] = s.pipeline->busy_seconds;
-      json["pipeline"]["idle_for_previous_seconds"] = s.pipeline->idle_for_previous_seconds;
-      json["pipeline"]["idle_for_next_seconds"] = s.pipeline->idle_for_next_seconds;
-    }
-    if (!s.pipeline->layers.empty()) {
-      json["pipeline"]["layers"] = s.pipeline->layers;
-      json["pipeline"]["parameters"] = s.pipeline->parameters;
-    }
-  }
-  if (s.traced) {
-    json["trace_events"] = s.traced->events;
-    json["trace_events_left_out"] = s.traced->left_out;
-  }
-  if (s.batch_sizes) {
-    json["batch_sizes"] = {{"last", s.batch_sizes->last},
-                           {"smallest", s.batch_sizes->smallest},
-                           {"largest", s.batch_sizes->largest}};
-  }
-  for (const StragglerSummary& slow : s.stragglers) {
-    json["stragglers"].push_back({{"worker", to_string(slow.worker)},
-                                  {"relative", slow.relative},
-                                  {"individual", slow.individual},
-                                  {"iteration_seconds", slow.iteration_seconds}});
-  }
-  json["phases"] = phases_json(s);
-  json["unaccounted_seconds"] = s.unaccounted_seconds;
+  JsonWriter writer;
+  fields(writer, summary);
   // Bytes that are not UTF-8 (a reason may quote a peer) are replaced rather than refused.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return writer.json().dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 namespace {
 
 Result<RunSummary> parsed(const std::string& text, std::vector<std::string>* lacking) {
   try {
-    RunSummary summary = summary_from(parse_shallow<Json>(text), lacking);
+    const Json json = parse_shallow<Json>(text);
+    RunSummary summary;
+    JsonReader(json).must("status", summary.status);  // without it it is none
+    JsonReader reader(json, nullptr, lacking);
+    fields(reader, summary);
     if (const Status sizes = check_batch_sizes(summary); !sizes) {
       if (lacking == nullptr) return sizes;
       summary.batch_sizes.reset();

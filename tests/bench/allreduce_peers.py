@@ -15,7 +15,6 @@ libopenmpi-dev) is left out and said. Exit status 1 where a figure misses its ta
 (`missed`). --keys: ours are sealed, as in a run with keys.
 """
 import argparse
-import json
 import os
 import re
 import shutil
@@ -28,7 +27,7 @@ from pathlib import Path
 
 import processes
 from exchange import congestion_control
-from processes import fail, run_all
+from processes import fail, run_all, say
 
 SIZES = [4096, 262144, 4194304, 67108864]
 HOPELESS = 100  # times as long as the best,
@@ -225,10 +224,7 @@ def main():
         for size in SIZES:
             line = one.line(args, size, turns)
             missed = missed or bool(line["missed"])
-            print(json.dumps(line), flush=True)
-            if args.json:
-                with open(args.json, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
+            say(line, args.json)
     return 1 if missed else 0
 
 

@@ -23,7 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from processes import fail, run_all
+from processes import fail, run_all, say
 
 CONFIG = """\
 run: {{out: {out}}}
@@ -116,11 +116,7 @@ def main():
               **{name: round(statistics.median(all_), 3) for name, all_ in ratios.items()},
               **{f"{name}_range": [round(all_[0], 3), round(all_[-1], 3)] for name, all_ in ratios.items()},
               "load": round(os.getloadavg()[0], 1)}
-    line = json.dumps(result)
-    print(line, flush=True)
-    if args.json:
-        with open(args.json, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+    say(result, args.json)
     return 1 if any(result[name] < asked for name, asked in ASKED.items()) else 0
 
 

@@ -51,7 +51,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from processes import available_bytes, fail, run_all
+from processes import available_bytes, fail, run_all, say
 
 CONFIG = """\
 run: {{name: exchange, out: {out}, log_level: info}}
@@ -266,11 +266,7 @@ def main():
         if args.limit is not None:
             result["limit"] = args.limit
         result["tcp_congestion_control"] = congestion_control()
-        line = json.dumps(result)
-        print(line, flush=True)
-        if args.json:
-            with open(args.json, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+        say(result, args.json)
         failed = failed or args.limit is not None and result.get("ratio", 0.0) < args.limit
     return 1 if failed else 0
 

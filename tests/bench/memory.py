@@ -21,13 +21,12 @@ One JSON line for each cell; exit status 1 when a server used more than its boun
 does not fit into the free memory.
 """
 import argparse
-import json
 import os
 import sys
 import tempfile
 from pathlib import Path
 
-from processes import available_bytes, run_all
+from processes import available_bytes, run_all, say
 
 CONFIG = """\
 run: {{name: memory, out: {out}, log_level: warn}}
@@ -120,11 +119,7 @@ def main():
     failed = False
     for cell in cells(args):
         cell["load"] = round(os.getloadavg()[0], 1)
-        line = json.dumps(cell)
-        print(line, flush=True)
-        if args.json:
-            with open(args.json, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+        say(cell, args.json)
         failed = failed or cell.get("of_bound", 0) > 1 or "left_out" in cell
     return 1 if failed else 0
 

@@ -1,4 +1,5 @@
 """Processes of a benchmark: started side by side, ended together, whatever happens."""
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,15 @@ FAILED = 3  # a benchmark's exit status when it measured nothing; 1 says that a 
 def fail(message):
     print(message, file=sys.stderr)
     sys.exit(FAILED)
+
+
+def say(result, file):
+    """Prints the object as a line of JSON, and appends it to the file, too, if there is one."""
+    line = json.dumps(result)
+    print(line, flush=True)
+    if file:
+        with open(file, "a", encoding="utf-8") as lines:
+            lines.write(line + "\n")
 
 
 def fail_unforeseen(*exception):

@@ -27,7 +27,7 @@ import tempfile
 from pathlib import Path
 
 from exchange import CONFIG, ONE_SERVER, WARM_UP_STEPS, congestion_control, endpoints, path, seconds_per_step
-from processes import run_all
+from processes import run_all, say
 
 FLOATS = 25
 
@@ -110,11 +110,7 @@ def main():
         result = measure(args) | {"pull_order": args.pull_order, "transport": args.transport,
                                   "tcp_congestion_control": congestion_control(),
                                   "load": round(os.getloadavg()[0], 1)}
-        line = json.dumps(result)
-        print(line, flush=True)
-        if args.json:
-            with open(args.json, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+        say(result, args.json)
         failed = failed or result.get("ratio", 1) < 0.8 or result.get("p99_of_limit", 0) > 1
         failed = failed or result.get("slowest_of_mean_least", 1) < 0.5
     return 1 if failed else 0

@@ -39,7 +39,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from processes import fail, run_all
+from processes import fail, run_all, say
 
 CONFIG = """\
 run: {{name: through_server, out: {out}}}
@@ -192,11 +192,7 @@ def main():
         for model, policy, refresh_clocks in cases(args):
             result = compare(args, model, policy, refresh_clocks)
             result["limit"] = LIMITS[policy] if args.limit is None else args.limit
-            line = json.dumps(result)
-            print(line, flush=True)
-            if args.json:
-                with open(args.json, "a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+            say(result, args.json)
             if policy == "bsp" and result.get("same_parameters") is False:
                 fail(f"{model}: the two loops ended with other parameters")
             failed = failed or result["ratio"] < result["limit"]

@@ -132,49 +132,13 @@ TEST_CASE("a whole run over two shards, word by word") {
   CHECK(read_model_file(folder / "model.bin")->parameters == std::vector<float>{8, 8, 8, 6, 6});
 }
 
-TEST_CASE("a port in use is said, with its endpoint") {
-  const testing::TempFolder folder;
-  RunConfig config = config_in(folder, 1);
-  config.cluster.endpoints = {"tcp://127.0.0.1:*"};
-  wire::Context context;
-  const RunningServer first(config, ShardId(0), context);
-  REQUIRE(first.started().is_ok());
-  config.cluster.endpoints = {first.endpoint()};
-  const RunningServer second(config, ShardId(0), context);
-  CHECK(second.started().code() == StatusCode::kUnavailable);
-  CHECK_THAT(second.started().message(), Contains(first.endpoint()));
-}
-
-TEST_CASE("who did not come within start_timeout is named, also by a shard without an authority") {
+TEST_CASE("a shard without an authority names who did not come within start_timeout") {
   const testing::TempFolder folder;
   RunConfig config = config_in(folder, 2);
   config.cluster.start_timeout = 200ms;
   wire::Context context;
-  SECTION("the authority") {
-    RunningServer authority(config, ShardId(0), context);
-    const Status& result = authority.result();
-    CHECK(result.code() == StatusCode::kDeadlineExceeded);
-    CHECK_THAT(result.message(), Contains("node 0, shard 1 have not joined within 0.2 s"));
-  }
-  SECTION("another shard") {
-    RunningServer other(config, ShardId(1), context);
-    CHECK_THAT(other.result().message(), Contains(config.cluster.endpoints[0]) && Contains("not answered"));
-  }
-}
-
-TEST_CASE("a node that stops talking is lost after its lease") {
-  const testing::TempFolder folder;
-  RunConfig config = config_in(folder, 1);
-  config.cluster.lease = 2s;  // for all that the node says before, on a busy machine
-  wire::Context context;
-  RunningServer server(config, ShardId(0), context);
-  ScriptedNode node(context, config.cluster.endpoints);
-  begin(node, config);
-  const Status& result = server.result();  // the node says nothing more
-  CHECK(result.code() == StatusCode::kUnavailable);
-  const auto summary = read_summary(folder.path());
-  REQUIRE(summary->lost.size() == 1);
-  CHECK_THAT(summary->lost[0], Contains("node 0: silent for"));
+  RunningServer other(config, ShardId(1), context);
+  CHECK_THAT(other.result().message(), Contains(config.cluster.endpoints[0]) && Contains("not answered"));
 }
 
 // The heartbeats of the only node come, so that its lease does not tell; the run ends without it all the

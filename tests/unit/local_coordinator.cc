@@ -39,8 +39,6 @@ std::optional<HeldBack> LocalCoordinator::held(std::uint32_t thread) const {
   return HeldBack{held->clock, held->lead, held->waits_for, held->threshold, held->held};
 }
 
-void LocalCoordinator::stop(const std::string& reason) { step(sync::StopRequested{reason}); }
-
 void LocalCoordinator::close(const Status& why) {
   mailboxes_.close(why);
   exchange_.close(why);

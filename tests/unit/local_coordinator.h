@@ -1,6 +1,6 @@
 // LocalCoordinator: the synchronisation core in this very process, for training threads that exchange through a
 // LocalExchange. The same engine as the authority's decides on grants and on what is applied; there are no
-// leases, evaluations, checkpoints or ends by time: whoever has the threads sees to those, and may stop().
+// leases, evaluations, checkpoints or ends by time.
 //
 // Thread: any.
 #pragma once
@@ -30,8 +30,6 @@ class LocalCoordinator final : public Coordinator {
   void report(RoundReport report) override;
   std::optional<HeldBack> held(std::uint32_t thread) const override;
 
-  // Nobody is granted another round; running ones are finished.
-  void stop(const std::string& reason);
   // Releases every waiter with `why` (not OK), the exchange's, too: a thread cannot go on.
   void close(const Status& why);
 

@@ -96,14 +96,6 @@ TEST_CASE("what does not fit is refused with both values named") {
     got = "train.batch_size: got 64";
     expected = "expected 128: give every daemon the same configuration";
   }
-  SECTION("another cut of an all-reduce") {
-    RunConfig other = two_nodes_two_shards();
-    other.exchange.bucket_bytes = 512;
-    join.config_fingerprint = fingerprint(other);
-    join.settings = settings(other);
-    got = "exchange.bucket_bytes: got 512";
-    expected = "expected 4MiB: give every daemon the same configuration";
-  }
   SECTION("configuration of somebody who does not say it") {
     join.config_fingerprint = 0xEF;
     join.settings.clear();

@@ -6,61 +6,33 @@ by itself before what its test waits for has happened, however slow the machine 
 Skipped, with a message, where such namespaces are not permitted.
 """
 
-import os
 import pathlib
 import shutil
 import signal
-import subprocess
-import sys
-import unittest
 
 import harness
+import namespaces
 from calm_runs import ITERATIONS, CalmRuns
+from namespaces import InNamespaces
 
-INSIDE = "--inside"  # this process has namespaces of its own
 WORKERS = 4  # of a run of these tests
 DISK = 1 << 20  # bytes; a checkpoint has 369 kB, the model 123 kB
 FULL = r"no checkpoint of version \d+ of generation \d: (shard 0: )?cannot write .*: No space left on device; the newest is that of version \d+"
 
 
-def enter_namespaces():
-    """Begins this program anew in namespaces that end with it; returns why not, where that is not permitted."""
-    unshare = ["unshare", "--map-root-user", "--mount"]
-    tried = subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        return "no mount namespaces for us here: " + tried.stderr.strip()
-    sys.stdout.flush()
-    os.execvp("unshare", [*unshare, sys.executable, *sys.argv, INSIDE])
-    return None
-
-
-WHY_NOT = None  # set where the tests cannot run
-
-
-class FullDisk(CalmRuns):
+class FullDisk(InNamespaces, CalmRuns):
     """It costs checkpoints, and where nothing else fits, the results: an error that says so. What was written before is whole."""
-
-    @classmethod
-    def setUpClass(cls):
-        if WHY_NOT is not None:
-            print(f"skipped: {WHY_NOT}", file=sys.stderr)
-            raise unittest.SkipTest(WHY_NOT)
-        super().setUpClass()
 
     def setUp(self):
         super().setUp()
         self.disk = pathlib.Path(harness.temporary_folder())
         self.addCleanup(shutil.rmtree, self.disk)
-        self.mount("mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", self.disk)
-        self.addCleanup(self.mount, "umount", self.disk)
+        namespaces.run("mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", self.disk)
+        self.addCleanup(namespaces.run, "umount", self.disk)
         self.adam = "train.optimizer.kind=adam"
         self.saves = (self.adam, "checkpoint.every_clocks=20", "checkpoint.keep=3")
         self.run_dir = self.disk / "run"
         self.configure()
-
-    def mount(self, *command):
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
 
     def fill(self, but=0):
         """To the last byte, but for so many."""
@@ -147,8 +119,4 @@ class FullDisk(CalmRuns):
 
 
 if __name__ == "__main__":
-    if INSIDE in sys.argv:
-        sys.argv.remove(INSIDE)
-    else:
-        WHY_NOT = enter_namespaces()
-    harness.main()
+    namespaces.main(["mount"], lambda: namespaces.run("mount", "-t", "tmpfs", "none", "/mnt"))  # may we?

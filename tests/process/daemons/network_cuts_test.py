@@ -5,21 +5,17 @@ the switch's end of a cable down: what is sent vanishes, and no connection is to
 namespaces are not permitted.
 """
 
-import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import time
-import unittest
 
 import etcd
 import harness
+import namespaces
 from calm_runs import LEASE
 from harness import DaemonTest
+from namespaces import InNamespaces
 
-INSIDE = "--inside"  # this process has namespaces of its own
 ADDRESS = {"server": "10.78.0.1", "node0": "10.78.0.2", "node1": "10.78.0.3", "second": "10.78.0.4", "etcd": "10.78.0.5"}
 PORT = 5555
 # Whichever the server notices first: that nothing comes from the node, or that nothing of what waits for it leaves.
@@ -30,29 +26,12 @@ SHORT_CUT = 0.8  # TCP sends again after pauses that double: what was cut for t 
 LONG_LEASE = 20.0  # which such a cut does not come near, on a busy machine either
 
 
-def enter_namespaces():
-    """Begins this program anew in namespaces that end with it; returns why not, where that is not permitted."""
-    unshare = ["unshare", "--map-root-user", "--net", "--mount"]
-    if not shutil.which("ip"):
-        return "there is no ip command (Debian package iproute2)"
-    tried = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        return "no network namespaces for us here: " + tried.stderr.strip()
-    sys.stdout.flush()
-    os.execvp("unshare", [*unshare, sys.executable, *sys.argv, INSIDE])
-    return None
-
-
 def ip(*words):
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    namespaces.run("ip", *words)
 
 
 def lay_cables():
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        raise OSError(mounted.stderr.strip())
+    namespaces.run("mount", "-t", "tmpfs", "none", "/run")
     ip("link", "add", "switch", "type", "bridge")
     ip("link", "set", "switch", "up")
     for name, address in ADDRESS.items():
@@ -64,18 +43,8 @@ def lay_cables():
         ip("-n", name, "link", "set", "cable", "up")
 
 
-WHY_NOT = None  # set where the tests cannot run
-
-
-class NetworkCuts(DaemonTest):
+class NetworkCuts(InNamespaces, DaemonTest):
     """What a cut costs is said by the lease."""
-
-    @classmethod
-    def setUpClass(cls):
-        if WHY_NOT is not None:
-            print(f"skipped: {WHY_NOT}", file=sys.stderr)
-            raise unittest.SkipTest(WHY_NOT)
-        super().setUpClass()
 
     def setUp(self):
         super().setUp()
@@ -219,12 +188,4 @@ class NetworkCuts(DaemonTest):
 
 
 if __name__ == "__main__":
-    if INSIDE in sys.argv:
-        sys.argv.remove(INSIDE)
-        try:
-            lay_cables()
-        except OSError as error:
-            WHY_NOT = str(error)
-    else:
-        WHY_NOT = enter_namespaces()
-    harness.main()
+    namespaces.main(["net", "mount"], lay_cables)

@@ -51,17 +51,6 @@ class Checkpoints(DaemonTest):
         self.assertGreaterEqual(self.summary()["checkpoints_failed"], 1)
         self.assertEqual(self.summary()["status"], "ok")
 
-    def test_a_limit_on_file_sizes_costs_checkpoints_and_nothing_else(self):
-        # 128 blocks of 512 bytes: the log and the curve fit, a shard's file of 123 kB does not.
-        server = self.start("sh", "-c", 'ulimit -f 128; exec "$@"', "sh", harness.BIN / "paceline-server", self.config,
-                            "--shard", 0, "run.max_seconds=3s", "checkpoint.every_clocks=20")
-        nodes = [self.node(i, "run.max_seconds=3s", "checkpoint.every_clocks=20") for i in range(2)]
-        server.wait_for_line(r"no checkpoint of version \d+ of generation 1: shard 0: .*File too large")
-        self.assertEqual(server.end(), 1)  # the final model does not fit either
-        self.assertEqual(self.checkpoints(), [])
-        for node in nodes:
-            node.end()
-
     def test_an_earlier_runs_checkpoints_are_not_passed_by_and_force_removes_them(self):
         self.train_to_the_end(*self.SAVES)
         for file in self.run_dir.iterdir():
@@ -168,15 +157,7 @@ class Resume(CalmRuns):
                 self.assertGreater(summary["bytes_reduced"], 0)
 
     def test_an_all_reduce_that_is_stopped_goes_on_from_its_last_version(self):
-        reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")
-        model = self.calm_model(self.total, *reduces)
-        servers, nodes = self.start_run(self.total, *reduces, "run.max_seconds=100ms")
-        self.assert_succeed(servers + nodes)
-        self.assertEqual(self.summary()["checkpoints"], 1)
-        servers, nodes = ([start(k, "--resume", self.total, *reduces) for k in numbers]
-                          for start, numbers in ((self.server, range(1)), (self.node, range(2))))
-        self.assert_succeed(servers + nodes)
-        self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never stopped")
+        self.stopped_and_resumed("exchange.kind=allreduce", "train.optimizer.kind=adam")
 
     # Rounds of two mini-batches: what is learned depends on each worker's own momentum or moments, and on the servers'.
     ROUNDS = ("train.local_steps=2", "train.inner_optimizer.lr=0.01", "sync.combine=mean", "train.optimizer.kind=momentum",
@@ -257,21 +238,6 @@ class Resume(CalmRuns):
         self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.5, expected 0\.01; train\.batch_size: got 16, expected 8$")
         self.assertEqual(said.count("train.batch_size"), 1)
         self.assertNotRegex("\n".join(server.errors()), "fingerprint")
-
-    def test_a_run_that_was_stopped_goes_on_from_its_last_version(self):
-        model = self.calm_model(self.total)
-        servers, nodes = self.start_run(*self.saves, "checkpoint.every_clocks=1000")
-        servers[0].wait_for_line(harness.PROGRESS.pattern)
-        servers[0].send(signal.SIGTERM)
-        for program in servers + nodes:
-            program.end()
-        stopped_at = self.summary()["final_version"]
-        self.assertEqual(self.summary()["status"], "stopped")
-        self.assertEqual(len(list((self.run_dir / "checkpoint").glob("*/manifest"))), 1)
-        servers, nodes = self.resume("checkpoint.every_clocks=1000")
-        self.assert_succeed(servers + nodes)
-        self.assertEqual(self.summary()["resumed_from_version"], stopped_at)
-        self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
 
     def test_a_signal_to_another_server_or_to_all_daemons_saves_the_last_version_too(self):
         self.configure(shards=2)

@@ -204,18 +204,6 @@ class SharedMemory(DaemonTest):
         self.assertEqual(summary["bytes_shared"], 0)
         self.assertGreaterEqual(summary["bytes_pushed"], 200 * self.PAYLOAD)
 
-    def test_one_that_does_not_take_part_is_sent_everything(self):
-        self.configure()
-        server = self.server(0, "train.total_iterations=200")
-        nodes = [self.node(i, "train.total_iterations=200", f"cluster.shared_memory={word}")
-                 for i, word in enumerate(("off", "on"))]
-        self.assert_end_quietly([server] + nodes)
-        summary = self.summary()
-        self.assertGreater(summary["bytes_shared"], 0)
-        self.assertGreater(summary["bytes_pushed"], 50 * self.PAYLOAD)
-        self.assertIn("node 0 shares no memory with shard 0: the peer announces no memory",
-                      (self.run_dir / "server.log").read_text())
-
     @staticmethod
     def takes_huge_pages(pid):
         said = re.search(r"THP_enabled:\s*(\d)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
