@@ -117,6 +117,22 @@ TEST_CASE("a run that saves nothing saves the next version for whoever asks, onc
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
 }
 
+TEST_CASE(
+    "a checkpoint is of one clock of all stages, so none is saved for whoever asks where there is none") {
+  RunConfig config = small_run();
+  config.pipeline.stages = 2;
+  config.sync.policy = PolicyKind::kAsp;
+  config.sync.combine = CombineMode::kEach;
+  const bool eager = GENERATE(true, false);
+  config.sync.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
+  Run run(config);
+  std::vector<std::string> warnings;
+  run.keep(LogLevel::kWarn, warnings);
+  run.authority->save_checkpoint();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Contains(eager ? "none is saved" : "is saved"));
+}
+
 TEST_CASE("the manifest says what the run goes on from: versions, the core's state, the record, time") {
   SavingRun run;
   run.now = run.now + 2s;
