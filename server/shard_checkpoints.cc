@@ -30,8 +30,11 @@ void ShardCheckpoints::save(ShardImage image, Range range, std::uint64_t layout_
   if (!writer_->write(std::move(image), done)) {
     return report({id_, version, {}, "its file of an older checkpoint is still being written"});
   }
-  const auto failed = std::exchange(incomplete_, CheckpointId{generation_, version});
-  if (failed && id_ != kAuthority) abandon(*failed);  // the authority has removed what is here
+  const CheckpointId id{generation_, version};
+  const auto failed = std::exchange(incomplete_, id);
+  // What is here the authority has removed; and of a run's last version, saved once more, the new file is written over
+  // the old one.
+  if (failed && failed != id && id_ != kAuthority) abandon(*failed);
 }
 
 void ShardCheckpoints::forget_all() { forget({std::numeric_limits<std::uint64_t>::max(), Version(0)}); }

@@ -49,6 +49,7 @@ class Engine {
   // held, and what `state` says is left is to be done. Nobody is there yet. Training begins when every node
   // that was there at the save has joined with all its threads, or was reported Lost, and at least one has
   // joined; a node that had been lost before may join, and is one like the others if it does so before that.
+  // Where nobody was there, every node of the cluster is waited for.
   // The stream of Apply actions goes on behind `state`'s version and revision. The times that step() is
   // given begin anew.
   // Errors: what validate(state, config) says. `config` is valid.
@@ -120,6 +121,7 @@ class Engine {
   void take_message(Rank rank, Clock clock);
   void complete(Rank rank);
   void close_without_late();
+  Clock version_due() const;
   void advance_version();
   void propagate();
 

@@ -213,16 +213,19 @@ Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
   engine.dropped_ = state.dropped;
   engine.lost_ = state.lost;
   engine.max_clock_gap_ = state.max_clock_gap;
-  std::set<NodeId> there;
+  std::set<NodeId> there, all;
   for (std::uint32_t r = 0; r < run.workers.size(); ++r) {
     WorkerEntry& w = run.workers[Rank(r)];
     w.clock = begin;
     w.staleness = state.workers[r].staleness;
     w.anew = !state.workers[r].there || state.workers[r].anew;
     w.running.reads_no_older_than(state.revision);
-    if (state.workers[r].there) there.insert(run.workers.id(Rank(r)).node);
+    const NodeId node = run.workers.id(Rank(r)).node;
+    if (state.workers[r].there) there.insert(node);
+    all.insert(node);
   }
-  engine.gathering_.resume(std::move(there));
+  // Where nobody was left the caller says who does not come (Lost).
+  engine.gathering_.resume(there.empty() ? std::move(all) : std::move(there));
   return engine;
 }
 

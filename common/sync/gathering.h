@@ -1,6 +1,6 @@
 // Gathering: who has come before training begins, and whether that is enough: so many nodes, whichever, with all
 // their threads. A resumed run goes on once each node that was there at the save has come or is lost, and
-// somebody has come; whoever else is there takes part, too.
+// somebody has come; whoever else is there takes part, too. Where nobody was there that is each node of the cluster.
 #pragma once
 
 #include <cstdint>

@@ -36,6 +36,8 @@ class UpdateSequence {
   Revision revision() const { return revision_; }
   Version begins() const { return begins_; }  // that this generation began with: nobody has anything older
   Revision version_begins() const { return version_begins_; }  // the first of version()
+  // More is applied than when version() was reached, or is about to be.
+  bool is_beyond_version() const { return revision_ > version_begins_ || !arrived_.empty(); }
   // How gradients are applied from here on.
   ApplyMode apply_mode() const { return apply_; }
   // Iterations that closed without a gradient.

@@ -94,6 +94,11 @@ void Authority::save_checkpoint() {
   if (!state_.is(Stage::kGathering) && !training()) {
     return log_.warn("asked for a checkpoint: training is over");
   }
+  if (engine_.config().group > 1 && engine_.apply_mode() == ApplyMode::kEager) {
+    return log_.warn(
+        "asked for a checkpoint: none is saved, since it is of one clock of all stages, and with "
+        "sync.apply: eager there is none");
+  }
   checkpoints_.ask();
   log_.warn("asked for a checkpoint: the version behind " + to_string(engine_.version()) + " is saved");
 }

@@ -72,6 +72,7 @@ Status Checkpoints::on(ShardId from, const wire::Saved& saved, Ticks now) {
     return invalid_argument("checkpoint from shard " + to_string(from) + " in the name of shard " +
                             to_string(saved.shard));
   }
+  if (saved.version == given_up_) std::erase(owing_, from);
   if (!current_ || current_->manifest.id.version != saved.version || current_->answered[from.value]) {
     log_.debug("shard " + to_string(from) + " has saved version " + to_string(saved.version) +
                ", which nobody waits for");
@@ -205,8 +206,10 @@ void Checkpoints::check(Ticks now) {
   const auto allowed = kLeases * lease_;
   if (missing().empty() || now - begun_at_ <= allowed) return;
   const CheckpointId id = current_->manifest.id;
+  given_up_ = id.version;
+  owing_ = missing();
   std::string who;
-  for (const ShardId shard : missing()) who += (who.empty() ? "shard " : ", ") + to_string(shard);
+  for (const ShardId shard : owing_) who += (who.empty() ? "shard " : ", ") + to_string(shard);
   current_.reset();
   on_failed(id, who + ": not written within " + whole_seconds_text(allowed));
 }

@@ -59,10 +59,12 @@ class Checkpoints {
   // called before anything else.
   // `evaluated`: it will be evaluated, which with checkpoint.keep_best makes it due.
   [[nodiscard]] bool due(Version version, Ticks now, bool evaluated) {
-    return schedule_.reached(version, now, evaluated && keep_best_);
+    return !is_owed(version) && schedule_.reached(version, now, evaluated && keep_best_);
   }
   // The same of the last state of a run that is stopped, which is always due, if it is not saved yet.
-  [[nodiscard]] bool due_at_stop(Version version, Ticks now) { return schedule_.reached_last(version, now); }
+  [[nodiscard]] bool due_at_stop(Version version, Ticks now) {
+    return !is_owed(version) && schedule_.reached_last(version, now);
+  }
   // `manifest` of the state after that decision, but for what is the same in all of this run's, and without
   // the shards' files.
   void begin(Manifest manifest, Ticks now);
@@ -101,6 +103,7 @@ class Checkpoints {
     std::string faults;
   };
   void finish(Ticks now);
+  bool is_owed(Version version) const { return version == given_up_ && !owing_.empty(); }
   std::vector<CheckpointId> spared() const;
   void consider(CheckpointId id);
   void forget_old_measures();
@@ -127,6 +130,10 @@ class Checkpoints {
   const CheckpointFolder folder_;
   SaveSchedule schedule_;
   std::optional<Current> current_;  // until all shards have answered
+  // The last that check() has given up, and whose answer may still come. Until then it is not saved once more: an answer
+  // names a version, not which of two files of it is meant.
+  std::optional<Version> given_up_;
+  std::vector<ShardId> owing_;
   Ticks begun_at_;
   std::int64_t written_ = 0;
   std::int64_t failed_ = 0;

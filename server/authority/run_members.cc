@@ -61,15 +61,20 @@ bool RunMembers::enough_have_joined() const {
   return joined() >= nodes_at_start_.value_or(static_cast<std::uint32_t>(nodes_.size()));
 }
 
+bool RunMembers::nobody_was_there() const {
+  return std::none_of(resumed_->begin(), resumed_->end(),
+                      [](const sync::WorkerState& worker) { return worker.there; });
+}
+
 bool RunMembers::is_awaited(NodeId node) const {
-  const std::vector<sync::WorkerState>& workers = *resumed_;
-  const auto there = [](const sync::WorkerState& worker) { return worker.there; };
-  if (std::none_of(workers.begin(), workers.end(), there)) return true;  // nobody was left: anybody will do
-  const auto first = workers.begin() + static_cast<std::ptrdiff_t>(rank_of({node, 0}));
-  return std::any_of(first, first + static_cast<std::ptrdiff_t>(cluster_.threads_per_node), there);
+  if (nobody_was_there()) return !nodes_at_start_;  // of so many most may never have been there
+  const auto first = resumed_->begin() + static_cast<std::ptrdiff_t>(rank_of({node, 0}));
+  return std::any_of(first, first + static_cast<std::ptrdiff_t>(cluster_.threads_per_node),
+                     [](const sync::WorkerState& worker) { return worker.there; });
 }
 
 bool RunMembers::all_awaited_came() const {
+  if (nobody_was_there() && nodes_at_start_) return enough_have_joined();
   const std::vector<NodeId> absent = in(NodeState::kAbsent);
   return std::none_of(absent.begin(), absent.end(), [this](NodeId node) { return is_awaited(node); });
 }

@@ -113,7 +113,8 @@ void RunStart::go_on(Ticks now) {
     }
   }
   for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
-    if (members_[NodeId(i)] == NodeState::kJoined || !members_.is_awaited(NodeId(i))) continue;
+    const bool awaits = members_.is_awaited(NodeId(i)) || members_.nobody_was_there();
+    if (members_[NodeId(i)] == NodeState::kJoined || !awaits) continue;
     core_.step_own(sync::Lost{NodeId(i)}, now);
   }
 }
@@ -171,7 +172,8 @@ bool RunStart::may_lose(NodeId node) const {
   if (!resumes()) return config_.cluster.nodes_at_start && node != NodeId(0);
   for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
     const NodeId other(i);
-    const bool comes = members_[other] == NodeState::kAbsent && members_.is_awaited(other);
+    const bool may_come = members_.is_awaited(other) || members_.nobody_was_there();
+    const bool comes = members_[other] == NodeState::kAbsent && may_come;
     if (other != node && (comes || members_[other] == NodeState::kJoined)) return true;
   }
   return false;

@@ -155,9 +155,13 @@ ShardFileInfo info_of(const Reading& reading) {
 
 Result<FileDigest> write_shard_file(const std::filesystem::path& path, const ShardFileOwner& owner,
                                     ShardImage&& image) {
+  PACELINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  return write_shard_file(std::move(file), owner, std::move(image));
+}
+
+Result<FileDigest> write_shard_file(AtomicFile file, const ShardFileOwner& owner, ShardImage&& image) {
   const ShardHeader header = ShardHeader::of(owner, image);
   const std::string head = header.bytes();
-  PACELINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   PACELINE_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(head))));
   ChunkSums sums = sums_behind(head);
   std::vector<float> buffer = chunk_buffer(owner.range);

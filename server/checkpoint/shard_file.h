@@ -23,6 +23,7 @@
 #include <optional>
 
 #include "common/checkpoint_id.h"
+#include "common/files/atomic_file.h"
 #include "common/ids.h"
 #include "common/params/partition.h"
 #include "common/status.h"
@@ -45,6 +46,8 @@ struct ShardFileOwner {
 // afterwards `image` holds none of those that were.
 Result<FileDigest> write_shard_file(const std::filesystem::path& path, const ShardFileOwner& owner,
                                     ShardImage&& image);
+// The same into a file that is open already.
+Result<FileDigest> write_shard_file(AtomicFile file, const ShardFileOwner& owner, ShardImage&& image);
 
 // What a reader knows of the file it wants. A server that has not met its nodes yet knows no layout.
 struct ShardFileWanted {

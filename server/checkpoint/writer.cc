@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "common/files/atomic_file.h"
+
 namespace paceline::server {
 namespace {
 
@@ -11,16 +13,21 @@ namespace {
 // is wrong.
 constexpr int kTriesMax = 10;
 
+Result<AtomicFile> make_and_open(const CheckpointFolder& folder, CheckpointId id, ShardId shard) {
+  for (int tries = 1;; ++tries) {
+    PACELINE_RETURN_IF_ERROR(folder.make(id));
+    Result<AtomicFile> file = AtomicFile::create(folder.shard_file(id, shard));
+    if (file.status().code() != StatusCode::kNotFound || tries == kTriesMax) return file;
+  }
+}
+
+// Once its file is open the image is taken apart, and a folder that goes from under it costs this checkpoint.
 Result<FileDigest> make_and_write(const CheckpointFolder& folder, CheckpointId id,
                                   const ShardFileOwner& owner, ShardImage image) {
-  Result<FileDigest> written = internal_error("not tried");
-  for (int tries = 0; tries < kTriesMax; ++tries) {
-    PACELINE_RETURN_IF_ERROR(folder.make(id));
-    // Nothing of the image is taken before its file is open, and a folder with a file in it stays.
-    written = write_shard_file(folder.shard_file(id, owner.shard), owner, std::move(image));
-    if (written.status().code() != StatusCode::kNotFound) break;
-  }
-  if (written.is_ok()) PACELINE_RETURN_IF_ERROR(folder.sync());
+  PACELINE_ASSIGN_OR_RETURN(AtomicFile file, make_and_open(folder, id, owner.shard));
+  PACELINE_ASSIGN_OR_RETURN(const FileDigest written,
+                            write_shard_file(std::move(file), owner, std::move(image)));
+  PACELINE_RETURN_IF_ERROR(folder.sync());
   return written;
 }
 

@@ -19,7 +19,8 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
   if (threshold_step_due_.value_or(0) != 0) violation("the threshold should have moved");
   if (eager_ && applied_ != complete_) violation("a whole gradient waits, though each is applied on arrival");
   const std::int64_t expected = anybody_live() ? slowest().value : highest_.value;
-  if (version_.value != expected) {
+  stays_ = eager_ && stopping_;
+  if (version_.value != expected && !stays_) {
     violation("version " + to_string(version_) + ", expected " + std::to_string(expected));
   }
   // Nobody is held without a reason: this is where a forgotten wake-up shows. One in a run that quiesces
@@ -209,6 +210,7 @@ void AuthorityChecker::judge(const Held& h) {
 void AuthorityChecker::judge(const VersionAdvanced& v) {
   check_stage();
   if (v.version.value != version_.value + 1) violation("version jumps to " + to_string(v.version));
+  if (stays_ && anybody_live()) violation("a stop moves the version of an eager run");
   version_ = v.version;
   completed_at_version_ = completed_iterations_;
   if (anybody_live() && version_.value > slowest().value) {

@@ -58,6 +58,8 @@ AuthorityChecker::AuthorityChecker(const AuthorityChecker& saved, Violations& vi
     const State before = saved.accounts_.at(worker).state;
     if (before != State::kAbsent && before != State::kGone) awaited_->insert(worker.node);
   }
+  if (!awaited_->empty()) return;
+  for (const auto& [worker, account] : accounts_) awaited_->insert(worker.node);
 }
 
 AuthorityChecker AuthorityChecker::resumed(Violations& violations) const { return {*this, violations}; }

@@ -117,6 +117,22 @@ TEST_CASE("a run that saves nothing saves the next version for whoever asks, onc
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
 }
 
+TEST_CASE(
+    "a checkpoint is of one clock of all stages, so none is saved for whoever asks where there is none") {
+  RunConfig config = small_run();
+  config.pipeline.stages = 2;
+  config.sync.policy = PolicyKind::kAsp;
+  config.sync.combine = CombineMode::kEach;
+  const bool eager = GENERATE(true, false);
+  config.sync.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
+  Run run(config);
+  std::vector<std::string> warnings;
+  run.keep(LogLevel::kWarn, warnings);
+  run.authority->save_checkpoint();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Contains(eager ? "none is saved" : "is saved"));
+}
+
 TEST_CASE("the manifest says what the run goes on from: versions, the core's state, the record, time") {
   SavingRun run;
   run.now = run.now + 2s;
@@ -291,6 +307,24 @@ TEST_CASE("a shard that never says that its part is written ends that checkpoint
   run.train(1, 2);
   run.save(2);
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
+}
+
+TEST_CASE(
+    "what a shard says of a version that was given up is not taken for what it says of it saved once more") {
+  SavingRun run;
+  run.train(0, 1);
+  run.save(0, 1);
+  run.pass(Checkpoints::kLeases * run.config.cluster.lease + 1s);
+  run.errands.do_all(run.now);
+  const bool answers = GENERATE(false, true);
+  if (answers) run.say(kShard1, wire::Saved{ShardId(1), Version(1), {5, 2}, ""});
+  run.authority->lost(kNode0, "silent for 10.2 s", run.now);
+  run.authority->lost(kNode1, "silent for 10.2 s", run.now);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>(answers ? 2 : 1, 1));
+  run.save(1);
+  CHECK(run.complete().size() == (answers ? 1 : 0));
+  run.answer_model();
+  run.ends();
 }
 
 TEST_CASE("a run that is complete saves its last state behind its model, so that it can be extended") {

@@ -193,6 +193,43 @@ TEST_CASE("a node that was lost before the save is not waited for, and takes par
   }
 }
 
+TEST_CASE("of a run whose nodes were all lost those who come are waited for, and nobody is refused") {
+  RunConfig config = saving_run(100);
+  config.cluster.nodes = 3;
+  const bool come_and_go = GENERATE(false, true);
+  if (come_and_go) config.cluster.nodes_at_start = 2;
+  if (!come_and_go) {
+    config.sync.policy = PolicyKind::kBackup;
+    config.sync.backup_workers = 1;
+  }
+  SavingRun run(config);
+  if (!come_and_go) run.come(2);
+  run.train(0, 1);
+  for (const std::uint32_t node : {0U, 1U, 2U}) {
+    if (come_and_go && node == 2) continue;  // it never came
+    run.authority->lost(Peer::of(NodeId(node)), "its connection broke", run.now);
+  }
+  REQUIRE(run.versions_to_save() == std::vector<std::int64_t>{1});
+  run.save(1);
+  run.resume();
+  run.shards_ready();
+  run.come(1);
+  CHECK_FALSE(run.authority->training());
+  run.come(0);
+  CHECK(run.authority->training() == come_and_go);
+  if (!come_and_go) run.come(2);
+  REQUIRE(run.authority->training());
+  for (const Peer node : {kNode0, kNode1}) {
+    CHECK(run.sent.of<wire::Grant>(node).size() == 1);
+    CHECK(run.sent.of<wire::Grant>(node).at(0).contributors == 2);
+    CHECK(run.sent.of<wire::Error>(node).empty());
+  }
+  run.authority->fail(aborted("enough is known"), run.now);
+  REQUIRE(run.over());
+  CHECK(run.summary().lost_nodes == (come_and_go ? 2 : 3));
+  CHECK(run.summary().returned_nodes == run.summary().lost_nodes);
+}
+
 TEST_CASE("a node that comes first to a resumed run is late, also where training has not gone on yet") {
   RunConfig config = saving_run();
   config.cluster.nodes = 3;

@@ -2,7 +2,9 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <deque>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <thread>
 
 #include "server/checkpoint/writer.h"
@@ -85,6 +87,30 @@ TEST_CASE("another shard that empties the folder meanwhile costs no checkpoint")
     INFO(to_string(id) << ": " << status.message());
     CHECK(status.is_ok());
   }
+}
+
+TEST_CASE("a folder that goes while its file is being written costs that checkpoint, and no other") {
+  constexpr std::int64_t kSomeChunks = 600'000;
+  Writing w;
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    std::error_code ignored;
+    while (!over) std::filesystem::remove_all(w.run / "checkpoint", ignored);
+  });
+  const auto written = [&](std::int64_t version) {
+    ShardWriter writer(w.background, w.folder, owner_of(kSomeChunks));
+    REQUIRE(writer.write(image_of(kSomeChunks, version), w.told.tell()));
+    w.background.do_next();
+    return w.told.all.back().second;
+  };
+  for (std::int64_t version = 1; version <= 20; ++version) {
+    const Status status = written(version);
+    INFO(status.message());
+    CHECK((status.is_ok() || status.code() == StatusCode::kNotFound));
+  }
+  over = true;
+  other.join();
+  CHECK(written(21).is_ok());
 }
 
 TEST_CASE("what is to be saved while one is being written is skipped and counted, not queued") {

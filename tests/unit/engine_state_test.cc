@@ -220,6 +220,34 @@ TEST_CASE("training_begins_again_when_those_who_were_there_have_joined") {
   }
 }
 
+// With backup workers nobody comes later.
+TEST_CASE("of_a_run_whose_nodes_were_all_lost_everybody_is_waited_for") {
+  EngineConfig config = three_under_ssp(ApplyMode::kVersioned);
+  config.combine = CombineMode::kMean;
+  if (GENERATE(false, true)) {
+    config.policy = {};
+    config.policy.kind = PolicyKind::kBackup;
+    config.policy.backup_workers = 1;
+  }
+  SavedCast before(config);
+  before.complete({0, 1, 2});
+  for (const std::uint32_t node : {1U, 0U, 2U}) before.lose(node);
+  SavedCast cast = resumed(config, before.engine().state());
+  cast.join(2);
+  cast.join(0);
+  CHECK_FALSE(cast.engine().started());
+  SECTION("they come") {
+    cast.join(1);
+    REQUIRE(cast.engine().started());
+    for (const std::uint32_t node : {0U, 1U, 2U}) CHECK(cast.grant(node).clock == Clock(1));
+  }
+  SECTION("one is given up") {
+    cast.lose(1);
+    REQUIRE(cast.engine().started());
+    CHECK((cast.iteration(0) >= 0 && cast.iteration(2) >= 0));
+  }
+}
+
 TEST_CASE("who_had_done_its_share_takes_part_again_in_what_is_left") {
   EngineConfig config = three_under_ssp(ApplyMode::kVersioned);
   config.total_iterations = 7;  // A does three: 0 3 6

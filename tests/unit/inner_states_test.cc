@@ -126,6 +126,26 @@ TEST_CASE(
   }
 }
 
+// A stopped run's version is then that of the slowest.
+TEST_CASE("eager_a_worker_that_ended_in_order_ahead_of_the_version_has_its_last_state") {
+  SavedStates run;
+  run.config.sync.apply = GENERATE(ApplyMode::kEager, ApplyMode::kVersioned);
+  const bool eager = run.config.sync.apply == ApplyMode::kEager;
+  InnerStates states = run.again();
+  Stepper worker(run.config);
+  states.begin(1, Clock(0), Former::kNone, worker.steps);
+  SavedStates::train(states, worker, 0, 5);
+  const bool in_order = GENERATE(true, false);
+  states.end(1, in_order);
+  const float expected = eager && in_order ? 1.96875F : 1.875F;  // of version 5, or 3
+  InnerStates resumed = run.again();
+  InnerStates& of_process = GENERATE(true, false) ? resumed : states;
+  CHECK(run.goes_on(of_process, Clock(3)) == expected);
+  // The process is killed, and that state is of rounds that are done again.
+  InnerStates third = run.again();
+  CHECK(run.goes_on(third, Clock(5)) == expected);
+}
+
 TEST_CASE("an_inner_state_that_is_damaged_or_of_another_run_is_passed_over") {
   SavedStates run;
   Stepper worker(run.config);

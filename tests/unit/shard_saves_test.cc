@@ -242,6 +242,8 @@ TEST_CASE(
   checkpoints.forget({1, Version(2)});
   save(3);
   CHECK((there(2) && there(3)));
+  save(3);  // once more: it is the run's last version, and another shard had failed it
+  CHECK(there(3));
 }
 
 TEST_CASE("a file that cannot be written is told with the system's reason, and the shard goes on") {

@@ -72,6 +72,7 @@ InnerStates::InnerStates(const RunConfig& config, NodeId node, const Layout& lay
       now_(now),
       floats_(layout.size()),
       carries_(carry(config)),
+      ends_ahead_(is_ever_eager(config.sync.stages, config.sync.apply)),
       goes_on_(carries_ || have_states(config.train)),
       keeps_(goes_on_ && (config.checkpoint.enabled() || config.run.max_seconds)),
       last_max_(states_kept(config)),
@@ -105,8 +106,13 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, Former former, LocalS
   const std::string newest = file_name(name(thread), wanted);
   const bool anew = former == Former::kNone;
   bool is_newest = true;
+  const auto was_ahead = [this](const State& state) { return ends_ahead_ && state.last; };
   for (const fs::path& file : files(thread)) {
     std::error_code ignored;
+    if (!anew && !found && ends_ahead_ && file.filename() > newest) {
+      found = read(thread, file);
+      if (found && !was_ahead(*found)) found.reset();
+    }
     if (anew || file.filename() > newest) {
       fs::remove(file, ignored);
     } else if (!found) {
@@ -115,7 +121,8 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, Former former, LocalS
     }
   }
   for (State& state : remembered) {
-    if (!anew && state.version <= wanted && (!found || state.version >= found->version)) {
+    if (!anew && (state.version <= wanted || was_ahead(state)) &&
+        (!found || state.version >= found->version)) {
       found = std::move(state);
     }
   }
@@ -158,7 +165,7 @@ void InnerStates::completed(std::uint32_t thread, Clock clock, const LocalSteps&
 
 void InnerStates::end(std::uint32_t thread, bool in_order) {
   std::deque<State>& last = workers_[thread].last;
-  if (in_order && carries_ && !last.empty()) {
+  if (in_order && (carries_ || ends_ahead_) && !last.empty()) {
     last.back().last = true;
     last.back().written = false;
   }

@@ -19,7 +19,8 @@
 // process has outlived its servers. Files of newer versions are removed then. Under another policy than bsp a
 // worker that had a lead goes on with the state of round c all the same. But what a round adds to the next one's delta
 // is of that version alone, or of the worker's last round if it ended in order: of another it is in parameters already,
-// or is computed again. Where gradients are applied on arrival nobody can tell which, and it is lost.
+// or is computed again. Where gradients are applied on arrival nobody can tell which, and it is lost. There a stopped
+// run's version is that of the slowest, and who ended in order ahead of it goes on with its last state.
 //
 // What the checkpoint knows of a worker is what counts. One that was lost, or not there, when it was saved begins anew,
 // though there be a file of just that version: its round in front of that was dropped, and others have done it. So does
@@ -96,9 +97,10 @@ class InnerStates {
   const Log log_;
   Ticks (*const now_)();
   const std::int64_t floats_;
-  const bool carries_;  // rounds add to the next one's delta, and it is known to which
-  const bool goes_on_;  // that, or the inner optimizer has a state
-  const bool keeps_;    // and there are checkpoints; a run that is resumed need write none any more
+  const bool carries_;     // rounds add to the next one's delta, and it is known to which
+  const bool ends_ahead_;  // eager: a run is stopped at a version that its workers may be far ahead of
+  const bool goes_on_;     // that, or the inner optimizer has a state
+  const bool keeps_;       // and there are checkpoints; a run that is resumed need write none any more
   const std::size_t last_max_;
   const std::string whose_;  // the model's name in the files: of which run's worker
   const std::filesystem::path folder_;
