@@ -104,7 +104,7 @@ class Stops {
   std::uint64_t before_;
 };
 
-// The evaluator's: the whole test set, in order.
+// The evaluator's: the whole test set, in order, or samples that are spread over it.
 class NetworkEvaluator final : public Task {
  public:
   // `backend`: made for `at_once` of the `samples`, which are at most the test set's.
@@ -125,7 +125,7 @@ class NetworkEvaluator final : public Task {
     for (std::int64_t first = 0; first < samples_; first += at_once_) {
       if (stop_.one_more()) return aborted("the evaluation was stopped");
       PACELINE_RETURN_IF_ERROR(
-          make_evaluation_batch(*test_, first, std::min(at_once_, samples_ - first), batch_));
+          make_evaluation_batch(*test_, samples_, first, std::min(at_once_, samples_ - first), batch_));
       if (batch_.size == 0) continue;  // none of them can be read
       PACELINE_ASSIGN_OR_RETURN(const Metric part, backend_->evaluate(parameters, view(batch_)));
       sum.loss_sum += part.loss_sum;

@@ -50,7 +50,7 @@ Result<Layout> network_layout(const RunConfig& config);
 // for this, and no more than keep a back end busy.
 std::int64_t evaluated_at_once(const TrainSection& train);
 
-// The metric of `parameters` over the test set in config.data.path, or over its first train.eval_samples:
+// The metric of `parameters` over the test set in config.data.path, or over train.eval_samples of it:
 // what the evaluator and `paceline evaluate` print. Errors: as above, and those of the back end.
 Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> parameters);
 
