@@ -366,7 +366,7 @@ Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus>
                                                            const RunConfig& config, std::size_t sizes_kept,
                                                            NormMeeting* meeting) {
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config));
-  PACELINE_ASSIGN_OR_RETURN(RunData data, RunData::open(config));
+  PACELINE_ASSIGN_OR_RETURN(RunData data, RunData::open(config, RunFolder::kMayBeMade));
   PACELINE_ASSIGN_OR_RETURN(const Kept on_gpus, keep_on(gpus.get(), config, data));
   auto tasks = std::make_unique<NetworkTasks>(config, std::move(network), std::move(gpus), std::move(data),
                                               on_gpus, sizes_kept, meeting);
@@ -375,7 +375,7 @@ Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus>
 }
 
 Result<std::uint64_t> check_data(const RunConfig& config) {
-  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config));
+  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config, RunFolder::kAsItIs));
   return data.fingerprint_of_both();
 }
 
@@ -392,7 +392,7 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
   }
   // On the CPU, wherever it was trained: a model may be looked at on a machine without a GPU. The training set
   // is opened, too: the test set is normalised with its numbers, and labelled by its classes.
-  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config));
+  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config, RunFolder::kAsItIs));
   PACELINE_ASSIGN_OR_RETURN(
       auto evaluator, make_network_evaluator(config, on_cpu(config.train.backend, Precision::kFp32, nullptr),
                                              network, data, evaluated_at_once(config.train),

@@ -14,6 +14,7 @@
 #include "worker/data/batch_maker.h"
 #include "worker/images/folder_index.h"
 #include "worker/images/image_folder.h"
+#include "worker/run_data.h"
 
 namespace paceline {
 namespace {
@@ -324,15 +325,31 @@ TEST_CASE("the_thinnest_picture_that_there_may_be_has_a_place") {
   CHECK(placement.left > 0);
 }
 
-TEST_CASE("where_the_data_cannot_be_written_the_index_goes_to_the_run_directory") {
+TEST_CASE("where_the_data_cannot_be_written_the_index_goes_to_the_run_directory_which_may_be_new") {
   const Pets pets;
   const fs::path train = pets.at("train");
   fs::create_directories(train / kIndexName);  // no file can be made there, not by root either
-  const fs::path other = pets.at("run.index");
+  const fs::path other = pets.at("runs/new/run.index");
   CHECK(index_folder(train, other).value().looked_at == 8);
   CHECK(fs::is_regular_file(other));
   CHECK(index_folder(train, other).value().looked_at == 0);
+  const fs::path nowhere = other / "no folder" / "run.index";
+  CHECK_THAT(index_folder(train, nowhere).value().warning,
+             Catch::StartsWith("the index of ") && Catch::Contains(nowhere.string()));
   CHECK_THAT(index_folder(train, "").value().warning, Catch::StartsWith("the index of "));
+}
+
+TEST_CASE("a_node_makes_the_run_directory_for_its_index_and_who_only_looks_at_the_data_does_not") {
+  const Pets pets;
+  for (const char* set : {"train", "test"}) fs::create_directories(pets.at(set) / kIndexName);
+  RunConfig config;
+  config.data = pets.data;
+  config.run.out = pets.at("runs/new").string();
+  REQUIRE(RunData::open(config, RunFolder::kAsItIs).is_ok());
+  CHECK_FALSE(fs::exists(pets.at("runs")));
+  REQUIRE(RunData::open(config, RunFolder::kMayBeMade).is_ok());
+  CHECK(fs::is_regular_file(pets.at("runs/new/images-train.index")));
+  CHECK(fs::is_regular_file(pets.at("runs/new/images-test.index")));
 }
 
 TEST_CASE("nodes_whose_pictures_differ_have_other_fingerprints") {

@@ -172,6 +172,13 @@ Status write_index(const FolderIndex& index, const fs::path& file) {
   return write_file_atomically(file, text);
 }
 
+// In the run directory, which a worker has not made yet when it opens its data.
+Status write_index_elsewhere(const FolderIndex& index, const fs::path& file) {
+  std::error_code ignored;  // writing says it
+  fs::create_directories(file.parent_path(), ignored);
+  return write_index(index, file);
+}
+
 // What is left out whatever is read again.
 bool is_fault_of_file(const Status& fault) {
   return fault.code() == StatusCode::kDataLoss || fault.code() == StatusCode::kInvalidArgument;
@@ -267,7 +274,7 @@ Result<FolderIndex> look_into(FolderIndex index, const fs::path& folder, const f
   if (index.looked_at == 0 && known.size() == index.files.size()) return index;
   const Status written = write_index(index, beside);
   if (written.is_ok()) return index;
-  const Status instead = other_index.empty() ? written : write_index(index, other_index);
+  const Status instead = other_index.empty() ? written : write_index_elsewhere(index, other_index);
   if (!instead.is_ok())
     index.warning = "the index of " + folder.string() + " is not kept: " + instead.message();
   return index;
