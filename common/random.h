@@ -26,6 +26,7 @@ enum class Stream : std::uint32_t {
   kSimulatedCompute = 9,  // keys: worker rank, clock
   kSimulatedSpeed = 10,   // keys: node, kind of period, its number
   kSimulatedMetric = 11,  // keys: worker rank, clock
+  kEvaluation = 12,       // keys: place
   kTest = 100,
 };
 

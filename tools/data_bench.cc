@@ -106,7 +106,7 @@ int data_bench(const DataBenchOptions& options, std::ostream& out, std::ostream&
     return failed(invalid_argument("data.kind: not images, whose samples are in memory, expected images"),
                   kExitUsage);
   }
-  Result<RunData> data = RunData::open(*config);
+  Result<RunData> data = RunData::open(*config, RunFolder::kAsItIs);
   if (!data.is_ok()) return failed(data.status(), kExitUsage);
   data->warn_to([&](const std::string& warning) { err << "paceline data bench: " << warning << "\n"; });
   const auto& samples = dynamic_cast<const ImageSamples&>(*data->train());

@@ -144,7 +144,7 @@ void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& f
   RunConfig looked = config;
   looked.data.cache = 0;
   looked.run.out.clear();
-  const auto data = RunData::open(looked);
+  const auto data = RunData::open(looked, RunFolder::kAsItIs);
   if (!data.is_ok()) return found(CheckVerdict::kFailed, data.status().message(), "");
   const auto test = data->test();
   if (!test.is_ok()) return found(CheckVerdict::kFailed, test.status().message(), "");

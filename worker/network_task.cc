@@ -26,8 +26,7 @@
 namespace paceline {
 namespace {
 
-// Large enough to keep the back end busy, small enough for its arena to stay small. On a GPU at most as many as train at
-// once: its memory has room for those.
+// Large enough to keep the back end busy, small enough for its arena to stay small.
 constexpr std::int64_t kEvaluationBatch = 256;
 
 Batch view(const MiniBatch& batch) { return {batch.images, batch.labels, batch.samples, batch.epochs}; }
@@ -105,14 +104,14 @@ class Stops {
   std::uint64_t before_;
 };
 
-// The evaluator's: the whole test set, in order.
+// The evaluator's: the whole test set, in order, or samples that are spread over it.
 class NetworkEvaluator final : public Task {
  public:
-  // `backend`: made for `at_once` samples.
+  // `backend`: made for `at_once` of the `samples`, which are at most the test set's.
   NetworkEvaluator(std::shared_ptr<const Samples> test, std::int64_t samples, std::int64_t at_once,
                    std::unique_ptr<NetworkBackend> backend, Stops stop)
       : test_(std::move(test)),
-        samples_(samples == 0 ? test_->size() : std::min(samples, test_->size())),
+        samples_(samples),
         at_once_(at_once),
         backend_(std::move(backend)),
         stop_(std::move(stop)) {}
@@ -126,7 +125,7 @@ class NetworkEvaluator final : public Task {
     for (std::int64_t first = 0; first < samples_; first += at_once_) {
       if (stop_.one_more()) return aborted("the evaluation was stopped");
       PACELINE_RETURN_IF_ERROR(
-          make_evaluation_batch(*test_, first, std::min(at_once_, samples_ - first), batch_));
+          make_evaluation_batch(*test_, samples_, first, std::min(at_once_, samples_ - first), batch_));
       if (batch_.size == 0) continue;  // none of them can be read
       PACELINE_ASSIGN_OR_RETURN(const Metric part, backend_->evaluate(parameters, view(batch_)));
       sum.loss_sum += part.loss_sum;
@@ -145,13 +144,17 @@ class NetworkEvaluator final : public Task {
   Stops stop_;
 };
 
+// `at_once_max`: of samples that the back end of `make` is for.
 Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const MakeBackend& make,
                                                      const NetworkSpec& network, const RunData& data,
-                                                     std::int64_t at_once, Stops stop) {
+                                                     std::int64_t at_once_max, Stops stop) {
   PACELINE_ASSIGN_OR_RETURN(auto test, data.test());
+  const std::int64_t asked = config.train.eval_samples;
+  const std::int64_t samples = asked == 0 ? test->size() : std::min(asked, test->size());
+  const std::int64_t at_once = std::min(at_once_max, samples);
   PACELINE_ASSIGN_OR_RETURN(auto backend, make(network, at_once, config.run.seed));
-  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(
-      std::move(test), config.train.eval_samples, at_once, std::move(backend), std::move(stop)));
+  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(std::move(test), samples, at_once,
+                                                                  std::move(backend), std::move(stop)));
 }
 
 // `group`: of batch norms, or null.
@@ -262,21 +265,19 @@ class NetworkTasks final : public TaskFactory {
            config_.train.precision != Precision::kFp16;  // whose loss scale is a worker's own
   }
   Result<std::unique_ptr<Task>> make_evaluator() override {
-    if (stages_ != nullptr) {
+    if (stages_ != nullptr) {  // whose activations are a micro-batch's, however many there are at once
       return make_network_evaluator(config_, stages_->evaluating(), network_, data_, kEvaluationBatch,
                                     Stops(stopped_));
     }
     // As `paceline evaluate` does.
     if (gpus_ == nullptr) {
       return make_network_evaluator(config_, on_cpu(config_.train.backend, Precision::kFp32, nullptr),
-                                    network_, data_, kEvaluationBatch, Stops(stopped_));
+                                    network_, data_, evaluated_at_once(config_.train), Stops(stopped_));
     }
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0, nullptr));
-    return make_network_evaluator(
-        config_, with.make_backend, network_, data_,
-        std::min(kEvaluationBatch, largest_part(config_.train.batch_size, config_.train.accumulate)),
-        Stops(stopped_));
+    return make_network_evaluator(config_, with.make_backend, network_, data_,
+                                  evaluated_at_once(config_.train), Stops(stopped_));
   }
   void warn_to(std::function<void(const std::string&)> warn) override {
     data_.warn_to(warn);
@@ -349,6 +350,10 @@ class NetworkTasks final : public TaskFactory {
 
 }  // namespace
 
+std::int64_t evaluated_at_once(const TrainSection& train) {
+  return std::min(kEvaluationBatch, largest_part(train.batch_size, train.accumulate));
+}
+
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config, std::size_t sizes_kept,
                                                         NormMeeting* meeting) {
   // What is wrong with the network is said before a GPU is looked for.
@@ -361,7 +366,7 @@ Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus>
                                                            const RunConfig& config, std::size_t sizes_kept,
                                                            NormMeeting* meeting) {
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config));
-  PACELINE_ASSIGN_OR_RETURN(RunData data, RunData::open(config));
+  PACELINE_ASSIGN_OR_RETURN(RunData data, RunData::open(config, RunFolder::kMayBeMade));
   PACELINE_ASSIGN_OR_RETURN(const Kept on_gpus, keep_on(gpus.get(), config, data));
   auto tasks = std::make_unique<NetworkTasks>(config, std::move(network), std::move(gpus), std::move(data),
                                               on_gpus, sizes_kept, meeting);
@@ -370,7 +375,7 @@ Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus>
 }
 
 Result<std::uint64_t> check_data(const RunConfig& config) {
-  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config));
+  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config, RunFolder::kAsItIs));
   return data.fingerprint_of_both();
 }
 
@@ -387,11 +392,11 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
   }
   // On the CPU, wherever it was trained: a model may be looked at on a machine without a GPU. The training set
   // is opened, too: the test set is normalised with its numbers, and labelled by its classes.
-  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config));
+  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config, RunFolder::kAsItIs));
   PACELINE_ASSIGN_OR_RETURN(
-      auto evaluator,
-      make_network_evaluator(config, on_cpu(config.train.backend, Precision::kFp32, nullptr), network, data,
-                             kEvaluationBatch, Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
+      auto evaluator, make_network_evaluator(config, on_cpu(config.train.backend, Precision::kFp32, nullptr),
+                                             network, data, evaluated_at_once(config.train),
+                                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
   return evaluator->evaluate(parameters);
 }
 

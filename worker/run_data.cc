@@ -1,7 +1,9 @@
 #include "worker/run_data.h"
 
+#include <filesystem>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "common/caffe/mean_file.h"
@@ -36,14 +38,14 @@ RunData::RunData(const RunConfig& config)
       options_{config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed},
       parts_(parts_of(config)) {}
 
-Result<RunData> RunData::open(const RunConfig& config) {
+Result<RunData> RunData::open(const RunConfig& config, RunFolder run_folder) {
   if (config.data.path.empty()) {
     return invalid_argument(
         "data.path: no data set, got none, expected the folder with data_batch_1.bin … test_batch.bin "
         "(data.path=DIR; `paceline data synthesize --out DIR` writes one)");
   }
   RunData data(config);
-  PACELINE_RETURN_IF_ERROR(config.data.kind == DataKind::kImages ? data.open_pictures(config)
+  PACELINE_RETURN_IF_ERROR(config.data.kind == DataKind::kImages ? data.open_pictures(config, run_folder)
                                                                  : data.open_files());
   const std::int64_t expected = config.data.train_samples.value_or(data.train_->size());
   if (data.train_->size() != expected) {
@@ -86,9 +88,12 @@ Status RunData::take_mean_file() {
   return Status::ok();
 }
 
-Status RunData::open_pictures(const RunConfig& config) {
-  PACELINE_ASSIGN_OR_RETURN(ImageFolder folder,
-                            open_image_folder(data_, config.run.out, ignored_label(config.train)));
+Status RunData::open_pictures(const RunConfig& config, RunFolder run_folder) {
+  std::error_code error;
+  const bool has_folder =
+      run_folder == RunFolder::kMayBeMade || std::filesystem::is_directory(config.run.out, error);
+  PACELINE_ASSIGN_OR_RETURN(ImageFolder folder, open_image_folder(data_, has_folder ? config.run.out : "",
+                                                                  ignored_label(config.train)));
   bad_ = std::make_shared<BadPictures>();
   fingerprint_ = folder.train->fingerprint();
   test_pictures_ = std::move(folder.test);

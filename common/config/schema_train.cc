@@ -432,10 +432,11 @@ void add_train(Schema& schema) {
       {.unit = "clocks",
        .effect = "Evaluate on the test set each so many versions; null: only at the end.",
        .trade_off = "A finer curve; each evaluation takes a core from the workers of node 0's machine."}));
-  keys.push_back(row(PACELINE_FIELD(train.eval_samples), whole(0, kVersionsMax), Scope::kWholeRun,
-                     {.unit = "samples",
-                      .effect = "Evaluate on the first so many test samples; 0: all.",
-                      .trade_off = "Fewer are cheaper and noisier."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.eval_samples), whole(0, kVersionsMax), Scope::kWholeRun,
+          {.unit = "samples",
+           .effect = "Evaluate on so many test samples, spread over the set, the same each time; 0: all.",
+           .trade_off = "Fewer are cheaper and noisier."}));
   keys.push_back(
       row(PACELINE_FIELD(train.device), choice<Device>(), Scope::kWholeRun,
           {.effect = "Where workers compute gradients: on the CPU, or with CUDA on GPUs.",

@@ -35,6 +35,7 @@ Status check_image(const OptimizerImage& image, OptimizerKind kind, std::int64_t
 Status OptimizerState::restore(OptimizerImage image) {
   PACELINE_RETURN_IF_ERROR(check_image(image, settings_.kind, size_));
   steps_ = image.steps;
+  measured_ = 0;  // no step that is under way
   first_.restore(std::move(image.first));
   second_.restore(std::move(image.second));
   return Status::ok();

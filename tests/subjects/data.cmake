@@ -12,4 +12,4 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 paceline_test(images_test
   SOURCES unit/images_decode_test.cc unit/images_resample_test.cc unit/images_folder_test.cc unit/images_samples_test.cc
-  LIBS paceline_images JPEG::JPEG PNG::PNG Threads::Threads)
+  LIBS paceline_images paceline_run_data JPEG::JPEG PNG::PNG Threads::Threads)

@@ -286,6 +286,19 @@ TEST_CASE("a test set that is missing or cut short, or no data.path, is said bef
   CHECK_THAT(make_network_tasks(run.config).status().message(), Catch::StartsWith("data.path: no data set"));
 }
 
+TEST_CASE("an evaluation computes no more samples at once than training does, and at most 256") {
+  TrainSection train;
+  const auto at_once = [&](std::int64_t batch_size, std::int64_t accumulate) {
+    train.batch_size = batch_size;
+    train.accumulate = accumulate;
+    return evaluated_at_once(train);
+  };
+  CHECK(at_once(8, 1) == 8);
+  CHECK(at_once(8, 3) == 3);
+  CHECK(at_once(2048, 1) == 256);
+  CHECK(at_once(2048, 16) == 128);
+}
+
 TEST_CASE("an evaluation ends early when nobody waits for it, one that begins later does not") {
   Run run;
   auto tasks = make_network_tasks(run.config).value();

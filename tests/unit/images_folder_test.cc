@@ -14,6 +14,7 @@
 #include "worker/data/batch_maker.h"
 #include "worker/images/folder_index.h"
 #include "worker/images/image_folder.h"
+#include "worker/run_data.h"
 
 namespace paceline {
 namespace {
@@ -301,6 +302,38 @@ TEST_CASE("files_of_another_date_are_others_to_the_cache_and_the_same_to_the_nod
         after->fingerprint_of_files());
 }
 
+// A chunk, in front of the last one of a PNG.
+Encoded with_chunk_behind(Encoded png, const std::string& type, const Encoded& data) {
+  Encoded chunk = {0, 0, static_cast<std::uint8_t>(data.size() >> 8), static_cast<std::uint8_t>(data.size())};
+  chunk.insert(chunk.end(), type.begin(), type.end());
+  chunk.insert(chunk.end(), data.begin(), data.end());
+  chunk.resize(chunk.size() + 4);  // a checksum that nobody looks at
+  png.insert(png.end() - 12, chunk.begin(), chunk.end());
+  return png;
+}
+
+TEST_CASE("a_png_may_say_behind_its_pixels_how_it_was_held") {
+  const Pets pets;
+  const int side = GENERATE(8, 200);  // in one piece with its head, and not
+  const Encoded png = png_of(side, side, some_pixels(side, side, 3));
+  const fs::path file = pets.at("train/cat/late.png");
+  const auto orientation = [&](const Encoded& bytes) {
+    put_picture(file, bytes);
+    return look_at_picture(file).value().orientation;
+  };
+  const Encoded exif = exif_of(6);
+  const Encoded tiff(exif.begin() + 6, exif.end());
+  const Encoded late = with_chunk_behind(png, "eXIf", tiff);
+  CHECK(orientation(png) == 1);
+  CHECK(orientation(late) == 6);
+  CHECK(orientation(with_chunk_behind(late, "tEXt", Encoded(5000, 'x'))) == 6);
+  // A text that has the chunk's bytes in it, which lead nowhere.
+  Encoded text = {0, 0, 0, 26, 'e', 'X', 'I', 'f'};
+  text.insert(text.end(), tiff.begin(), tiff.end());
+  text.resize(text.size() + 9);
+  CHECK(orientation(with_chunk_behind(png, "tEXt", text)) == 1);
+}
+
 TEST_CASE("a_renderer_gives_its_memory_back") {
   const Encoded file = some_jpeg(400, 300, {.colours = JCS_CMYK});
   const PictureInfo info = read_picture_head(file).value().info;
@@ -324,15 +357,31 @@ TEST_CASE("the_thinnest_picture_that_there_may_be_has_a_place") {
   CHECK(placement.left > 0);
 }
 
-TEST_CASE("where_the_data_cannot_be_written_the_index_goes_to_the_run_directory") {
+TEST_CASE("where_the_data_cannot_be_written_the_index_goes_to_the_run_directory_which_may_be_new") {
   const Pets pets;
   const fs::path train = pets.at("train");
   fs::create_directories(train / kIndexName);  // no file can be made there, not by root either
-  const fs::path other = pets.at("run.index");
+  const fs::path other = pets.at("runs/new/run.index");
   CHECK(index_folder(train, other).value().looked_at == 8);
   CHECK(fs::is_regular_file(other));
   CHECK(index_folder(train, other).value().looked_at == 0);
+  const fs::path nowhere = other / "no folder" / "run.index";
+  CHECK_THAT(index_folder(train, nowhere).value().warning,
+             Catch::StartsWith("the index of ") && Catch::Contains(nowhere.string()));
   CHECK_THAT(index_folder(train, "").value().warning, Catch::StartsWith("the index of "));
+}
+
+TEST_CASE("a_node_makes_the_run_directory_for_its_index_and_who_only_looks_at_the_data_does_not") {
+  const Pets pets;
+  for (const char* set : {"train", "test"}) fs::create_directories(pets.at(set) / kIndexName);
+  RunConfig config;
+  config.data = pets.data;
+  config.run.out = pets.at("runs/new").string();
+  REQUIRE(RunData::open(config, RunFolder::kAsItIs).is_ok());
+  CHECK_FALSE(fs::exists(pets.at("runs")));
+  REQUIRE(RunData::open(config, RunFolder::kMayBeMade).is_ok());
+  CHECK(fs::is_regular_file(pets.at("runs/new/images-train.index")));
+  CHECK(fs::is_regular_file(pets.at("runs/new/images-test.index")));
 }
 
 TEST_CASE("nodes_whose_pictures_differ_have_other_fingerprints") {

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory_resource>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <thread>
@@ -92,6 +93,38 @@ TEST_CASE("evaluation_reads_the_set_in_order_the_last_batch_being_what_is_left")
   CHECK(batch.labels == std::vector<Label>{8, 9});
   CHECK(batch.images.size() == 2 * static_cast<std::size_t>(kImageSize));
   CHECK(batch.images[0] == (8.0F - normalization.mean[0]) * normalization.scale[0]);
+}
+
+// Sorted by class, as folders of pictures are, or the classes in turn: 100 samples of each of ten.
+TEST_CASE("some_samples_of_a_test_set_are_spread_over_it_and_the_same_each_time") {
+  const bool is_sorted = GENERATE(true, false);
+  auto set = std::make_shared<DataSet>();
+  for (int i = 0; i < 1000; ++i)
+    set->labels.push_back(static_cast<std::uint8_t>(is_sorted ? i / 100 : i % 10));
+  set->pixels.resize(1000 * kImageSize);
+  const SamplesInMemory samples(set, normalization_of(*set), {});
+  const auto evaluated = [&](std::int64_t of) {
+    std::vector<std::int64_t> seen;
+    MiniBatch batch;
+    for (std::int64_t first = 0; first < of; first += 64) {
+      REQUIRE(make_evaluation_batch(samples, of, first, 64, batch).is_ok());
+      CHECK(batch.size == std::min<std::int64_t>(64, of - first));
+      seen.insert(seen.end(), batch.samples.begin(), batch.samples.end());
+    }
+    return seen;
+  };
+  const std::vector<std::int64_t> some = evaluated(200);
+  REQUIRE(some.size() == 200);
+  CHECK(evaluated(200) == some);
+  std::vector<int> of_class(10);
+  for (std::size_t place = 0; place < some.size(); ++place) {
+    CHECK(some[place] / 5 == static_cast<std::int64_t>(place));  // each a fifth
+    ++of_class[set->labels[static_cast<std::size_t>(some[place])]];
+  }
+  for (const int count : of_class) CHECK((is_sorted ? count == 20 : count >= 10));
+  std::vector<std::int64_t> all(1000);
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(evaluated(1000) == all);
 }
 
 TEST_CASE("images_that_are_left_out_are_all_that_a_mini_batch_lacks") {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/unit/model_checks.h"
+#include "worker/model/accumulating.h"
 #include "worker/model/layers/reference_layer.h"
 
 using namespace paceline;
@@ -464,5 +465,31 @@ TEST_CASE("an_evaluation_divides_by_the_labels_that_count") {
     CHECK(evaluated(Backend::kReference, ignored, {7, 2, none, none}) == Approx(all));
     CHECK(evaluated(Backend::kOnednn, ignored, {7, 2, none, none}) == Approx(all));
     CHECK(evaluated(Backend::kReference, ignored, {none}) == 0.0);
+  }
+}
+
+// Caffe's iter_size: passes that are each by themselves, and their mean.
+TEST_CASE("each_part_of_a_mini_batch_divides_by_its_own_labels_that_count") {
+  const NetworkSpec network = network_of(
+      {named_layer("f", dense(10)),
+       {.kind = LayerKind::kSoftmaxLoss, .from = {"f"}, .ignore_label = 255, .divisor = LossDivisor::kValid}},
+      {3, 2, 2}, 10);
+  const std::vector<float> parameters = random_parameters(network, 5);
+  RandomBatch batch(network, 4, 5);
+  batch.labels = {7, 2, 255, 3};
+  const auto gradient = [&](NetworkBackend& backend, const Batch& of) {
+    std::vector<float> out(parameters.size());
+    REQUIRE(backend.gradient(parameters, of, out, whole_at_the_end).is_ok());
+    return out;
+  };
+  const MakeBackend make = [](const NetworkSpec& spec, std::int64_t size, std::uint64_t seed) {
+    return make_backend(Backend::kOnednn, spec, size, seed);
+  };
+  const std::vector<float> in_parts = gradient(*accumulating(make, 2)(network, 4, 1).value(), batch.all());
+  const auto of_part = make(network, 2, 1).value();
+  const std::vector<float> first = gradient(*of_part, batch.slice(0, 2));
+  const std::vector<float> second = gradient(*of_part, batch.slice(2, 2));
+  for (std::size_t i = 0; i < in_parts.size(); ++i) {
+    CHECK(in_parts[i] == Approx((first[i] + second[i]) / 2).margin(1e-6));
   }
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/random.h"
 
 namespace paceline {
 namespace {
@@ -33,10 +34,12 @@ void put_reference(const Samples& set, const SampleRef& ref, std::int64_t place,
   batch.epochs[i] = ref.epoch;
 }
 
-void check_part(const Samples& set, std::int64_t first, std::int64_t count) {
-  PACELINE_ASSERT(first >= 0 && first < set.size() && count > 0, "samples " + std::to_string(first) + " + " +
-                                                                     std::to_string(count) + " of " +
-                                                                     std::to_string(set.size()));
+// The sample at a place of an evaluation of `of` samples.
+std::int64_t spread_over(std::int64_t size, std::int64_t of, std::int64_t place) {
+  const std::int64_t begin = place * size / of;
+  const std::int64_t end = (place + 1) * size / of;
+  CounterRandom random(0, Stream::kEvaluation, static_cast<std::uint64_t>(place));
+  return begin + static_cast<std::int64_t>(random.next_below(static_cast<std::uint64_t>(end - begin)));
 }
 
 }  // namespace
@@ -79,16 +82,24 @@ Status BatchMaker::make(const BatchPart& part, MiniBatch& batch) const {
 }
 
 Status make_evaluation_batch(const Samples& set, std::int64_t first, std::int64_t count, MiniBatch& batch) {
-  check_part(set, first, count);
-  const std::int64_t end = std::min(first + count, set.size());
+  return make_evaluation_batch(set, set.size(), first, count, batch);
+}
+
+Status make_evaluation_batch(const Samples& set, std::int64_t of, std::int64_t first, std::int64_t count,
+                             MiniBatch& batch) {
+  PACELINE_ASSERT(of <= set.size() && first >= 0 && first < of && count > 0,
+                  std::to_string(first) + " + " + std::to_string(count) + " of " + std::to_string(of) +
+                      " of " + std::to_string(set.size()) + " samples");
+  const std::int64_t end = std::min(first + count, of);
   const std::int64_t floats = set.floats();
   resize(batch, end - first, floats);
-  std::int64_t place = 0;
-  for (std::int64_t sample = first; sample < end; ++sample) {
-    PACELINE_ASSIGN_OR_RETURN(const bool is_there, set.evaluate(sample, image_at(batch, place, floats)));
-    if (is_there) put_reference(set, {0, sample}, place++, batch);
+  std::int64_t filled = 0;
+  for (std::int64_t place = first; place < end; ++place) {
+    const std::int64_t sample = spread_over(set.size(), of, place);
+    PACELINE_ASSIGN_OR_RETURN(const bool is_there, set.evaluate(sample, image_at(batch, filled, floats)));
+    if (is_there) put_reference(set, {0, sample}, filled++, batch);
   }
-  resize(batch, place, floats);
+  resize(batch, filled, floats);
   return Status::ok();
 }
 

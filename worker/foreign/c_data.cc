@@ -122,7 +122,7 @@ Status open_data(const paceline_options* options, paceline_data** data) {
   PACELINE_ASSIGN_OR_RETURN(RunConfig config, config_of(options, "paceline_data_open", LoadFor::kReading));
   PACELINE_RETURN_IF_ERROR(check_one_worker(config));
   const NoSignals none;
-  PACELINE_ASSIGN_OR_RETURN(RunData opened, RunData::open(config));
+  PACELINE_ASSIGN_OR_RETURN(RunData opened, RunData::open(config, RunFolder::kMayBeMade));
   PACELINE_ASSIGN_OR_RETURN(auto test, opened.test());
   *data = std::make_unique<paceline_data>(std::move(config), std::move(opened), std::move(test),
                                           NodeId(options->node))

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -22,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFirstLine = "paceline image index 1";
+constexpr const char* kFirstLine = "paceline image index 2";
 constexpr std::size_t kIndexBytesMax = std::size_t{4} << 30;
 
 bool is_hidden(const fs::path& name) { return name.native().starts_with('.'); }
@@ -172,6 +173,13 @@ Status write_index(const FolderIndex& index, const fs::path& file) {
   return write_file_atomically(file, text);
 }
 
+// In the run directory, which a worker has not made yet when it opens its data.
+Status write_index_elsewhere(const FolderIndex& index, const fs::path& file) {
+  std::error_code ignored;  // writing says it
+  fs::create_directories(file.parent_path(), ignored);
+  return write_index(index, file);
+}
+
 // What is left out whatever is read again.
 bool is_fault_of_file(const Status& fault) {
   return fault.code() == StatusCode::kDataLoss || fault.code() == StatusCode::kInvalidArgument;
@@ -223,6 +231,13 @@ Result<PictureInfo> look_at_picture(const fs::path& file) {
   // Enough of nearly every file; then with what a camera puts in front of the pixels.
   constexpr std::array kHeads = {std::size_t{16} << 10, std::size_t{256} << 10};
   constexpr std::size_t kTail = 4096;
+  constexpr std::size_t kPngTail = std::size_t{64} << 10;  // as long as a camera's Exif may be
+  const auto known = [&](PictureInfo info, std::span<const std::uint8_t> rest) {
+    if (info.kind == PictureKind::kJpeg) return info;
+    const auto behind = orientation_behind(rest.last(std::min(rest.size(), kPngTail)));
+    info.orientation = behind.value_or(info.orientation);
+    return info;
+  };
   std::vector<std::uint8_t> bytes;
   Result<PictureHead> head = data_loss("an empty file");
   bool is_whole = false;
@@ -234,15 +249,17 @@ Result<PictureInfo> look_at_picture(const fs::path& file) {
   }
   if (head.is_ok() && !is_whole) {
     std::vector<std::uint8_t> tail;
-    PACELINE_RETURN_IF_ERROR(read_picture_tail(file, tail, kTail));
-    if (has_end_mark(head->info.kind, tail)) return head->info;
+    const bool is_png = head->info.kind == PictureKind::kPng;
+    PACELINE_RETURN_IF_ERROR(read_picture_tail(file, tail, is_png ? kPngTail : kTail));
+    if (has_end_mark(head->info.kind, tail)) return known(head->info, tail);
   }
   if (!is_whole) {
     PACELINE_RETURN_IF_ERROR(read_picture(file, bytes).status());
     head = read_picture_head(bytes);
   }
   if (!head.is_ok()) return head.status();
-  if (has_end_mark(head->info.kind, std::span(bytes).subspan(head->pixels_at))) return head->info;
+  const auto rest = std::span<const std::uint8_t>(bytes).subspan(head->pixels_at);
+  if (has_end_mark(head->info.kind, rest)) return known(head->info, rest);
   return data_loss(std::string(head->info.kind == PictureKind::kJpeg ? "JPEG" : "PNG") + " that is cut off");
 }
 
@@ -267,7 +284,7 @@ Result<FolderIndex> look_into(FolderIndex index, const fs::path& folder, const f
   if (index.looked_at == 0 && known.size() == index.files.size()) return index;
   const Status written = write_index(index, beside);
   if (written.is_ok()) return index;
-  const Status instead = other_index.empty() ? written : write_index(index, other_index);
+  const Status instead = other_index.empty() ? written : write_index_elsewhere(index, other_index);
   if (!instead.is_ok())
     index.warning = "the index of " + folder.string() + " is not kept: " + instead.message();
   return index;

@@ -35,7 +35,7 @@ inline constexpr const char* kIndexName = ".paceline-index";
 
 // All files in the folders of `folder`, at any depth, that are named .jpg, .jpeg, .jpe, .jfif or .png, in
 // capitals or not. Hidden ones are not seen. `other_index`: where the index goes if `folder` cannot be
-// written; empty: nowhere. Several threads read. Errors: kNotFound no such folder; kUnavailable it cannot be
+// written, in a directory that is made if need be; empty: nowhere. Several threads read. Errors: kNotFound no such folder; kUnavailable it cannot be
 // listed; kResourceExhausted no descriptors or memory are left to read files with.
 Result<FolderIndex> index_folder(const std::filesystem::path& folder,
                                  const std::filesystem::path& other_index);

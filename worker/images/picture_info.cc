@@ -101,8 +101,9 @@ Result<PictureHead> read_jpeg(Bytes head) {
   return ends_early("JPEG");
 }
 
+constexpr std::size_t kAroundChunk = 12;  // length, type, checksum
+
 Result<PictureHead> read_png(Bytes head) {
-  constexpr std::size_t kAround = 12;  // length, type, checksum
   PictureInfo info;
   info.kind = PictureKind::kPng;
   for (std::size_t at = kPngSignature.size(); at + 8 <= head.size();) {
@@ -112,7 +113,7 @@ Result<PictureHead> read_png(Bytes head) {
       if (info.stored.width > 0 && begins_with(type, "IDAT")) return PictureHead{info, at};
       return data_loss("PNG without pixels");
     }
-    if (at + kAround + length > head.size()) break;
+    if (at + kAroundChunk + length > head.size()) break;
     const Bytes chunk = head.subspan(at + 8, length);
     if (begins_with(type, "IHDR")) {
       if (length < 13) return data_loss("PNG with a broken header");
@@ -126,7 +127,7 @@ Result<PictureHead> read_png(Bytes head) {
     } else if (begins_with(type, "eXIf")) {
       info.orientation = tiff_orientation(chunk);
     }
-    at += kAround + length;
+    at += kAroundChunk + length;
   }
   return ends_early("PNG");
 }
@@ -149,6 +150,24 @@ bool has_end_mark(PictureKind kind, Bytes rest) {
   const Bytes mark = kind == PictureKind::kJpeg ? Bytes(kJpegEnd) : Bytes(kPngEnd);
   // From the end: there it is in every file that is whole.
   return std::search(rest.rbegin(), rest.rend(), mark.rbegin(), mark.rend()) != rest.rend();
+}
+
+// Bytes of the pixels may look like the chunk; but from it chunks lead to the last one.
+std::optional<std::uint8_t> orientation_behind(Bytes rest) {
+  constexpr std::string_view kType = "eXIf";
+  const auto leads_to_the_end = [&](std::size_t at) {
+    while (at + kAroundChunk <= rest.size() && !begins_with(rest.subspan(at + 4), "IEND")) {
+      at += kAroundChunk + number_at(rest, at, 4);
+    }
+    return at + kAroundChunk <= rest.size();
+  };
+  for (auto from = rest.begin();; ++from) {
+    from = std::search(from, rest.end(), kType.begin(), kType.end());
+    if (from == rest.end()) return std::nullopt;
+    const auto type_at = static_cast<std::size_t>(from - rest.begin());
+    if (type_at < 4 || !leads_to_the_end(type_at - 4)) continue;
+    return tiff_orientation(rest.subspan(type_at + 4, number_at(rest, type_at - 4, 4)));
+  }
 }
 
 }  // namespace paceline

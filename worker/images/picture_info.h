@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "common/status.h"
@@ -38,5 +39,9 @@ Result<PictureHead> read_picture_head(std::span<const std::uint8_t> head);
 // Whether the mark that ends a file is in `rest`, which begins behind its first pixel: one that was cut off
 // has none. In front of the pixels there may be a small picture of a camera, with a mark of its own.
 bool has_end_mark(PictureKind kind, std::span<const std::uint8_t> rest);
+
+// What the eXIf chunk of a PNG says that stands behind its pixels; nothing: there is none. `rest`: the end of the file, which
+// may begin anywhere.
+std::optional<std::uint8_t> orientation_behind(std::span<const std::uint8_t> rest);
 
 }  // namespace paceline

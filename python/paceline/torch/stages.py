@@ -322,7 +322,7 @@ class Pipeline:
             for t, each in zip(self._trained, found):
                 if each is not None:
                     place = gradient[t.offset - self._offset:t.end - self._offset]
-                    place.view(each.shape).copy_(each.to_dense() if each.is_sparse else each)
+                    place.view(each.shape).copy_(each.to_dense() if each.is_sparse else each).add_(0.0)  # it has no -0.0
             if not self.is_first:
                 back = torch.from_numpy(given.in_gradient).view(came.shape)
                 back.zero_() if found[-1] is None else back.copy_(found[-1])

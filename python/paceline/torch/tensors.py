@@ -87,7 +87,7 @@ class Exchanged:
             if staging.on_host(dense.device):
                 torch.add(dense, 0.0, out=place.view(dense.shape))
                 if scale is not None:
-                    place.div_(scale)
+                    place.div_(scale).add_(0.0)  # what is too small becomes a -0.0, too
             else:
                 staging.copy(place.view(dense.shape), dense + 0.0 if scale is None else dense / scale + 0.0)
 

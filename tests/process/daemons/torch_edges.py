@@ -397,6 +397,17 @@ def loaded(_, __):
     print(*said)
 
 
+def zeros(_, __):
+    """Whether a gradient's own -0.0, also one that it has when its scale is taken from it, is one where it leaves."""
+    from paceline.torch.tensors import Exchanged
+    linear = torch.nn.Linear(3, 1, bias=False)
+    parameter = Exchanged("weight", linear, "weight", 0, True)
+    for scale in (None, 1024.0):
+        place = torch.empty(3)
+        parameter.write(place, torch.tensor([[-1e-44, -0.0, -1.0]]), scale)
+        print(torch.logical_and(place == 0, torch.signbit(place)).any().item(), place[2].item())
+
+
 def ahead(config, node, how):
     """What changes a gradient that has left already."""
     import paceline.torch

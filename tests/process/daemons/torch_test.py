@@ -264,6 +264,11 @@ class TorchLoop(ForeignTest):
             "ssp False 4 is loaded", "ssp False 5 is loaded", f"ssp False 6 is refused: {got.format(6)}",
             "the run goes on at clock 5, but nothing was loaded by run.load_state_dict(): it begins anew"])
 
+    def test_no_zero_of_a_gradient_leaves_as_the_mark_of_having_none(self):
+        loop = self.loop("zeros", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        self.assertEqual(loop.output().splitlines(), ["False -1.0", f"False {-1 / 1024}"])
+
     def test_of_a_loop_s_states_those_stay_that_a_resume_may_need(self):
         loop = self.loop("files", 0, of="torch_edges.py")
         self.assert_ends(loop, 0)
