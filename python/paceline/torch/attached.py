@@ -21,6 +21,7 @@ from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, check_is_whole, clean, is_empty
 from paceline.worker import RunOver, Worker, check_world
 
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
 
 # `data` or a key of it, but for how many samples an epoch has, which the library itself reads.
@@ -39,6 +40,8 @@ class Attached:
         self._skipped = 0        # of those taken: without effect, as GradScaler has found an inf
         self._on_resume = on_resume
         self._position = 0       # samples that model() was given, also ahead of a resume
+        # Of the position and of the round, those that compiled code has counted: numbers it would be compiled for, each time anew.
+        self._traced = torch.zeros(2, dtype=torch.int64)
         self._depth = 0          # of step(), which a subclass's may call again
         self._handles = []
         self._kept = []          # parameters and gradients, while step() does not see them
@@ -55,6 +58,7 @@ class Attached:
             self._check_run(config, overrides)
             described.describe(self.worker)
             self._tensors = described.tensors
+            self._traced = self._traced.to(described.device)
             self.way = staging.way_to(described.device, self.worker.floats)
             self._scaling = Scaling(optimizer, self.worker.value("train.on_nan"))
             self._groups = self._options_of_groups()
@@ -77,6 +81,7 @@ class Attached:
         samples: its size, else what model() was given since the last report(), by the first dimension of its first tensor. correct:
         of them; None: nobody has counted.
         Calls of one round add up. Without any, the run's training loss is 0."""
+        self._take_traced()
         if samples is None:
             samples = self._samples - self._accounted
         self._accounted = self._samples
@@ -101,6 +106,7 @@ class Attached:
         before that it is 0, with a warning."""
         if not self._finished:
             self._warn_if_not_loaded()
+        self._take_traced()
         return self._position
 
     def state_dict(self) -> dict:
@@ -109,6 +115,7 @@ class Attached:
         To be kept by clock: behind a resume run.clock says which one is needed, or else the newest before it
         (load_state_dict()). Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
+        self._take_traced()
         return {"clock": self.clock, "position": self._position, "parameters": self._names_of_optimizer(),
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
@@ -134,6 +141,7 @@ class Attached:
                     raise ValueError(f"load_state_dict(): got an optimizer's state with '{saved}' where this one has '{own}', "
                                      "expected the same parameters in the same order")
             self.optimizer.load_state_dict(state["optimizer"])
+        self._traced.zero_()
         self._position = state["position"]
         self._resumed.was_loaded()
 
@@ -275,9 +283,19 @@ class Attached:
         if self._had_gradients and all(t.parameter.grad is None for t in self._tensors if t.trained):
             self._forget_samples()  # of gradients that were thrown away, as where a GradScaler leaves a step out
         tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim() > 0), None)
-        if tensor is not None:
+        if tensor is None:
+            return
+        if _is_compiling():
+            self._traced += tensor.shape[0]
+        else:
             self._samples += tensor.shape[0]
             self._position += tensor.shape[0]
+
+    def _take_traced(self):
+        position, samples = self._traced.tolist()
+        self._traced.zero_()
+        self._position += position
+        self._samples += samples
 
     def _before_step(self, optimizer, args, kwargs):
         self._depth += 1
@@ -443,6 +461,7 @@ class Attached:
         self._finish_round()
 
     def _finish_round(self):
+        self._take_traced()
         samples = self._reported or self._samples or None
         loss, correct = (self._loss_sum / self._reported, self._correct) if self._reported else (0.0, None)
         self.worker.finish(loss, correct=correct, samples=samples)
@@ -452,6 +471,7 @@ class Attached:
         self._had_gradients = False  # backward() has come
         self._loss_sum, self._correct, self._reported = 0.0, 0, 0  # of report()
         self._samples, self._accounted = 0, 0                      # what model() was given; of it, reported
+        self._traced[1] = 0
 
     def _receive(self):
         """The next round's parameters, in place; nothing where the run is over."""

@@ -378,6 +378,33 @@ def counted(config, node):
         print("counted:", len(said))
 
 
+def compiles(config, node):
+    """A model that is compiled behind attach(), as many times as without it, and where its samples are counted; two passes a step."""
+    import paceline.torch
+
+    def steps(made, optimizer, each=lambda: None):
+        torch._dynamo.reset()
+        graphs = []
+        compiled = torch.compile(made, backend=lambda graph, _: graphs.append(graph) or graph.forward, fullgraph=True)
+        for step in range(12):
+            for _ in range(2):
+                x, y = batch(step, int(node))
+                torch.nn.functional.cross_entropy(compiled(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            each()
+        return len(graphs)
+    model, said = perceptron(), []
+    optimizer, twin = plain_sgd(model), perceptron()
+    plain = steps(twin, plain_sgd(twin))
+    with paceline.torch.attach(model, optimizer, config, node=int(node)) as run:
+        finish = run.worker.finish
+        run.worker.finish = lambda loss, **named: said.append(named["samples"]) or finish(loss, **named)
+        here = steps(model, optimizer, lambda: said.append(run.position))
+    assert said == [each for step in range(12) for each in (2 * SAMPLES, (step + 1) * 2 * SAMPLES)], said
+    print("compiled:", plain, here)
+
+
 def loaded(_, __):
     """States of which clocks a loop may load, where its run goes on at 5."""
     import types

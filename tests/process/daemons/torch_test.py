@@ -240,6 +240,13 @@ class TorchLoop(ForeignTest):
         self.assertEqual(loop.output(), "counted: 3")
         self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
 
+    def test_a_model_that_is_compiled_behind_attach_is_compiled_as_often_as_without(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.2}, batch_size: 8, total_iterations: 50", nodes=1)
+        server, loop = self.server(0), self.loop("compiles", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        self.assertRegex(loop.output(), "compiled: 1 [12]$")  # once more for a second backward()
+        self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
+
     def test_nodes_that_exchange_different_things_are_refused(self):
         self.configure_loop("optimizer: {kind: momentum, lr: 1, momentum: 0.9}, batch_size: 8, total_iterations: 40")
         server, first = self.server(0), self.loop("equal", 0, "perceptron", "server", "whole")
