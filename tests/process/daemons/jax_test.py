@@ -40,7 +40,7 @@ class JaxLoop(ForeignTest):
                 self.assert_as_expected(self.server(0), *(self.loop("regression", node) for node in range(2)))
 
     def test_a_leaf_is_stepped_as_it_is_said_to_be_and_none_takes_no_step(self):
-        self.configure_loop("optimizer: {kind: momentum, lr: 0.1, momentum: 0.9, weight_decay: 0.25}, batch_size: 4, total_iterations: 20",
+        self.configure_loop("optimizer: {kind: momentum, lr: 0.1, momentum: 0.9, weight_decay: 0.25, decay: weights}, batch_size: 4, total_iterations: 20",
                             nodes=1)
         self.assert_as_expected(self.server(0), self.loop("of_leaves", 0))
 

@@ -405,6 +405,15 @@ def compiles(config, node):
     print("compiled:", plain, here)
 
 
+def roles(_, __):
+    """Which parameters are to an optimizer what."""
+    from paceline.torch.tensors import role_of
+    modules = [torch.nn.MultiheadAttention(4, 1, add_bias_kv=True), torch.nn.LSTM(4, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2)]
+    modules += [torch.nn.RMSNorm(4)] if hasattr(torch.nn, "RMSNorm") else []
+    for module in modules:
+        print(type(module).__name__, *(f"{name}:{role_of(module, name)}" for name, _ in module.named_parameters(recurse=False)))
+
+
 def loaded(_, __):
     """States of which clocks a loop may load, where its run goes on at 5."""
     import types

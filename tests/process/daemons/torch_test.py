@@ -258,6 +258,14 @@ class TorchLoop(ForeignTest):
         server.process.terminate()
         first.end(), server.end()
 
+    def test_biases_and_norms_are_told_from_weights(self):
+        loop = self.loop("roles", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        expected = ["MultiheadAttention in_proj_weight:weight in_proj_bias:bias bias_k:bias bias_v:bias",
+                    "LSTM weight_ih_l0:weight weight_hh_l0:weight bias_ih_l0:bias bias_hh_l0:bias",
+                    "LayerNorm weight:norm bias:norm", "Linear weight:weight bias:bias", "RMSNorm weight:norm"]
+        self.assertIn(loop.output().splitlines(), (expected, expected[:-1]))  # without what an older torch has not
+
     def test_a_state_of_another_clock_is_loaded_where_a_node_may_have_been_behind(self):
         loop = self.loop("loaded", 0, of="torch_edges.py")
         self.assert_ends(loop, 0)
