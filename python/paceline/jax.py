@@ -105,7 +105,9 @@ class Attached:
             _outer.check(self.worker, config, overrides)
 
     def _described(self, name, leaf, trained, lr_factor, decay_factor, role):
-        trained = bool(trained)
+        trained = bool(trained) and leaf.size > 0
+        if leaf.size == 0:  # there is nothing to exchange
+            return _Leaf(name, leaf.shape, trained, self.worker.floats, self.worker.floats)
         begin = self.worker.add_tensor(name, leaf.shape, role=role, trainable=trained, may_be_unused=self._server_side,
                                        lr_factor=float(lr_factor), decay_factor=float(decay_factor))
         return _Leaf(name, leaf.shape, trained, begin, self.worker.floats)

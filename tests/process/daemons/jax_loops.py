@@ -222,7 +222,9 @@ def refused_trees(config, node):
     os.environ["WORLD_SIZE"] = "3"
     say("world", attach, params)
     os.environ.pop("WORLD_SIZE")
+    params["e"] = jax.numpy.zeros((0, 2))  # of no element: it is not exchanged
     with attach(params) as run:
+        assert run.params["e"].shape == (0, 2)
         say("tree", run.step, run.params, {"w": params["w"]})
         say("shape", run.step, run.params, {**params, "b": params["w"]})
         say("whole", run.step, run.params, {**params, "b": jax.numpy.zeros(3, int)})

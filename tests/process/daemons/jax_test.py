@@ -111,10 +111,10 @@ class JaxLoop(ForeignTest):
                     r"rates: lr_factor, decay_factor: got some with mode='worker', expected none: .*",
                     r"average: train\.optimizer\.kind: got adam with mode='worker', expected sgd or momentum: .*",
                     r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
-                    r"tree: gradient: got the leaves \['w'\], expected \['b'\], \['w'\]",
+                    r"tree: gradient: got the leaves \['w'\], expected \['b'\], \['e'\], \['w'\]",
                     r"shape: gradient \['b'\]: got shape \(2, 3\), expected \(3,\)",
                     r"whole: gradient \['b'\]: got int32, expected an array of floats",
-                    r"alone: gradient: got the leaves of none, expected \['b'\], \['w'\]",
+                    r"alone: gradient: got the leaves of none, expected \['b'\], \['e'\], \['w'\]",
                     r"stepped: parameter \['b'\]: got values that are not the round's with mode='server', expected what step\(\) has returned: .*")
         for line, pattern in zip(loop.output().splitlines(), expected, strict=True):
             self.assertRegex(line, f"^{pattern}$")
