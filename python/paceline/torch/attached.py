@@ -78,12 +78,12 @@ class Attached:
 
     def report(self, loss, correct: Optional[int] = None, samples: Optional[int] = None) -> None:
         """What the round says of a mini-batch: the mean loss, for the curve and for policies that follow the progress;
-        samples: its size, else what model() was given since the last report(), by the first dimension of its first tensor. correct:
-        of them; None: nobody has counted.
+        samples: its size, else what model() was given since the last report(), by the first dimension of its first tensor, or where
+        it was given none train.batch_size. correct: of them; None: nobody has counted.
         Calls of one round add up. Without any, the run's training loss is 0."""
         self._take_traced()
         if samples is None:
-            samples = self._samples - self._accounted
+            samples = self._samples - self._accounted if self._samples > 0 else self._unseen()
         self._accounted = self._samples
         samples = int(samples)
         self._reported += samples
@@ -102,8 +102,9 @@ class Attached:
 
     @property
     def position(self) -> int:
-        """Samples that model() was given in training, also ahead of a resume (load_state_dict()): where the data goes on. Asked for
-        before that it is 0, with a warning."""
+        """Samples that model() was given in training, also ahead of a resume (load_state_dict()): where the data goes on. A round
+        where it was given none, as in eval mode, by model.part(x) or in a dict, has those of report(), or train.batch_size a step.
+        Asked for before a resume's states are loaded it is 0, with a warning."""
         if not self._finished:
             self._warn_if_not_loaded()
         self._take_traced()
@@ -462,10 +463,17 @@ class Attached:
 
     def _finish_round(self):
         self._take_traced()
-        samples = self._reported or self._samples or None
+        if self._samples == 0:
+            self._samples = self._reported or self._unseen() * max(self._taken, 1)
+            self._position += self._samples
+        samples = self._reported or self._samples
         loss, correct = (self._loss_sum / self._reported, self._correct) if self._reported else (0.0, None)
         self.worker.finish(loss, correct=correct, samples=samples)
         self._forget_samples()
+
+    def _unseen(self):
+        """Samples of a mini-batch that model() was not given."""
+        return self.worker.under_way.samples if self.worker.under_way is not None else 0
 
     def _forget_samples(self):
         self._had_gradients = False  # backward() has come

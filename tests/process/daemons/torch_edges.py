@@ -405,6 +405,29 @@ def compiles(config, node):
     print("compiled:", plain, here)
 
 
+def unseen(config, node, local_steps):
+    """Rounds of which model() sees nothing in training: their samples are report()'s, or train.batch_size a step."""
+    import paceline.torch
+    model, steps = perceptron(), int(local_steps)
+    optimizer, said = plain_sgd(model), []
+    ways = {"eval": lambda x: model(x), "part": lambda x: model[2](model[1](model[0](x))), "reported": lambda x: model(x)}
+    with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker" if steps > 1 else "server",
+                               local_steps=steps) as run:
+        finish = run.worker.finish
+        run.worker.finish = lambda loss, **named: said.append((loss > 0, named["samples"])) or finish(loss, **named)
+        for way, forward in ways.items():
+            model.train(way == "part")
+            for step in range(steps):
+                x, y = batch(step, int(node))
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(forward(x), y)
+                loss.backward()
+                if way != "part":
+                    run.report(loss, samples=5 if way == "reported" else None)
+                optimizer.step()
+            print(way, *said.pop(), run.position)
+
+
 def roles(_, __):
     """Which parameters are to an optimizer what."""
     from paceline.torch.tensors import role_of

@@ -258,6 +258,17 @@ class TorchLoop(ForeignTest):
         server.process.terminate()
         first.end(), server.end()
 
+    def test_samples_that_the_model_itself_was_not_given_count(self):
+        for steps in (1, 2):
+            with self.subTest(steps):
+                self.run_dir = self.folder / str(steps)
+                self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 50", nodes=1)
+                server, loop = self.server(0), self.loop("unseen", 0, steps, of="torch_edges.py")
+                self.assertEqual(loop.end(), 0, loop.errors())  # the servers' rate is not the local one
+                self.assertEqual(loop.output().splitlines(), [f"eval True {8 * steps} {8 * steps}", f"part False {8 * steps} {16 * steps}",
+                                                              f"reported True {5 * steps} {21 * steps}"])
+                self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
+
     def test_biases_and_norms_are_told_from_weights(self):
         loop = self.loop("roles", 0, of="torch_edges.py")
         self.assert_ends(loop, 0)
