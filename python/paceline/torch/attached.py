@@ -231,7 +231,11 @@ class Attached:
         self.worker.start(initial, None if evaluate is None else self._evaluator(evaluate))
 
     def _evaluator(self, evaluate):
-        twin = copy.deepcopy(self.model).eval()
+        try:
+            twin = copy.deepcopy(self.model).eval()
+        except RuntimeError as error:
+            raise ValueError(f"evaluate: got a model that cannot be copied ({str(error).splitlines()[0]}), expected one that can, as with "
+                             "torch.nn.utils.parametrizations.weight_norm, or attach() before its first forward pass") from error
         tensors = {**dict(twin.named_parameters()), **dict(twin.named_buffers())}
         of_run = [(t, tensors[name]) for t, name in zip(self._tensors, self._names())]
         exchanged = {id(tensor) for _, tensor in of_run}

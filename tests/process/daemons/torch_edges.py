@@ -194,6 +194,9 @@ def refused(config, node):
     lazy = torch.nn.Sequential(torch.nn.LazyLinear(3))
     say("lazy", lambda: attach(lazy, plain_sgd(lazy)))
     say("balance", lambda: attach(model, optimizer, overrides=["train.batch_balance=speed"]))
+    normed = torch.nn.utils.weight_norm(torch.nn.Linear(6, 3))
+    normed(torch.zeros(1, 6))
+    say("copied", lambda: attach(normed, plain_sgd(normed), evaluate=lambda twin: (0.0, None, 1)))
     say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))
     say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
         "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
