@@ -31,7 +31,7 @@ __all__ = ["Attached", "attach"]
 
 
 def attach(params: Any, config: str, node: Optional[int] = None, *, mode: str = "server", local_steps: int = 1,
-           trainable: Any = True, lr_factor: Any = 1.0, decay_factor: Any = 1.0,
+           trainable: Any = True, lr_factor: Any = 1.0, decay_factor: Any = 1.0, role: Any = "weight",
            evaluate: Optional[Callable[[Any], Tuple[float, Optional[int], int]]] = None,
            on_resume: Optional[Callable[["Attached"], None]] = None, overrides: Sequence[str] = (),
            existing: str = "refuse", hang_timeout: Optional[float] = None) -> "Attached":
@@ -39,7 +39,8 @@ def attach(params: Any, config: str, node: Optional[int] = None, *, mode: str = 
     describes; None: RANK of the environment. Waits until all nodes have joined; `run.params` are then node 0's.
 
     trainable: of each leaf, whether it is; the others stay as node 0's. lr_factor, decay_factor: with mode="server", what multiplies
-    the servers' learning rate and weight decay. Each is one value for all, or a tree like params, of which a leaf may stand for a
+    the servers' learning rate and weight decay. role: "weight", "bias" or "norm", of which the last two are treated apart by
+    lars, lamb and train.optimizer.decay. Each is one value for all, or a tree like params, of which a leaf may stand for a
     whole branch.
     evaluate(params) returns (mean loss, correct or None, samples) on test data; it is called on a thread of the library's.
     on_resume(run) is called in step() where this process has outlived its servers, and they go on from a checkpoint: the state of
@@ -49,7 +50,7 @@ def attach(params: Any, config: str, node: Optional[int] = None, *, mode: str = 
     """
     check_evaluate(evaluate)
     return Attached(params, config, node_of(node), mode=mode, local_steps=local_steps, trainable=trainable, lr_factor=lr_factor,
-                    decay_factor=decay_factor, evaluate=evaluate, on_resume=on_resume, overrides=overrides, existing=existing,
+                    decay_factor=decay_factor, role=role, evaluate=evaluate, on_resume=on_resume, overrides=overrides, existing=existing,
                     hang_timeout=hang_timeout)
 
 
@@ -66,8 +67,8 @@ class _Leaf(NamedTuple):
 class Attached:
     """What attach() returns: a context, inside of which the loop is a worker."""
 
-    def __init__(self, params, config, node, *, mode, local_steps, trainable, lr_factor, decay_factor, evaluate, on_resume, overrides,
-                 existing, hang_timeout):
+    def __init__(self, params, config, node, *, mode, local_steps, trainable, lr_factor, decay_factor, role, evaluate, on_resume,
+                 overrides, existing, hang_timeout):
         self._local_steps, self._taken = _outer.local_steps_of(mode, local_steps), 0
         self._server_side, self._on_resume = mode == "server", on_resume
         self._samples = 0
@@ -76,7 +77,8 @@ class Attached:
         _check_leaves(leaves)
         factors = [_of_each("trainable", trainable, params, (bool, np.bool_), "True or False"),
                    *(_of_each(what, given, params, (int, float, np.number), "a number") for what, given in
-                     (("lr_factor", lr_factor), ("decay_factor", decay_factor)))]
+                     (("lr_factor", lr_factor), ("decay_factor", decay_factor))),
+                   _of_each("role", role, params, str, "'weight', 'bias' or 'norm'")]
         if not any(factors[0]):
             raise ValueError("trainable: got no leaf that is, expected at least one")
         if not self._server_side and any(each != 1 for each in (*factors[1], *factors[2])):
@@ -102,9 +104,11 @@ class Attached:
         if not self._server_side:
             _outer.check(self.worker, config, overrides)
 
-    def _described(self, name, leaf, trained, lr_factor, decay_factor):
-        trained = bool(trained)
-        begin = self.worker.add_tensor(name, leaf.shape, trainable=trained, may_be_unused=self._server_side,
+    def _described(self, name, leaf, trained, lr_factor, decay_factor, role):
+        trained = bool(trained) and leaf.size > 0
+        if leaf.size == 0:  # there is nothing to exchange
+            return _Leaf(name, leaf.shape, trained, self.worker.floats, self.worker.floats)
+        begin = self.worker.add_tensor(name, leaf.shape, role=role, trainable=trained, may_be_unused=self._server_side,
                                        lr_factor=float(lr_factor), decay_factor=float(decay_factor))
         return _Leaf(name, leaf.shape, trained, begin, self.worker.floats)
 

@@ -109,8 +109,8 @@ def _run(context, shares, fn, setup, host, bind, barrier, existing) -> Result:
     try:
         server = Server(setup, existing)
         try:
-            orders = context.broadcast(Orders(setup.text, setup.batch_size, setup.keys, (host, ledger.port), ledger.secret,
-                                              int(setup.get("run.seed") or 0)))
+            orders = context.broadcast(Orders(setup.text, [*setup.given, setup.reached], setup.batch_size, setup.keys, (host, ledger.port),
+                                              ledger.secret, int(setup.get("run.seed") or 0)))
             try:
                 rows = _collect(context, shares.frame.mapInArrow(task_of(fn, orders), RETURNED, barrier), server, ledger)
             finally:

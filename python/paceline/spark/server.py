@@ -60,7 +60,8 @@ class Setup:
             if self.get("cluster.start_timeout") == _START_TIMEOUT_DEFAULT:
                 self.given.append(f"cluster.start_timeout={_START_TIMEOUT}")
             self.batch_size = int(self.get("train.batch_size"))
-            self.text = self._checked("--print", self.reached)
+            self._checked("--get", "run.name", self.reached)  # what the tasks are told can be read
+            self.text = self.source.read_text(encoding="utf-8")
         except BaseException:
             self.close()
             raise

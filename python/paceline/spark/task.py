@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ _TRIES = 5
 class Orders(NamedTuple):
     """What the driver tells its tasks, by a broadcast: keys and secret are in it."""
 
-    text: str                    # the configuration
+    text: str                    # the configuration, as it was given: a loop tells what was said from defaults
+    overrides: List[str]
     batch_size: int
     keys: Dict[str, bytes]       # by file
     ledger: Tuple[str, int]
@@ -46,7 +47,7 @@ class SparkWorker:
         self._share = share
         self._attached: Any = None
         self.config = os.path.join(folder, "run.yaml")
-        self._overrides = [f"run.out={folder}/run"]
+        self._overrides = [*orders.overrides, f"run.out={folder}/run"]
         keys = os.path.join(folder, "keys")
         os.mkdir(keys, 0o700)
         for name, content in orders.keys.items():

@@ -21,6 +21,7 @@ from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, check_is_whole, clean, is_empty
 from paceline.worker import RunOver, Worker, check_world
 
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
 
 # `data` or a key of it, but for how many samples an epoch has, which the library itself reads.
@@ -39,6 +40,8 @@ class Attached:
         self._skipped = 0        # of those taken: without effect, as GradScaler has found an inf
         self._on_resume = on_resume
         self._position = 0       # samples that model() was given, also ahead of a resume
+        # Of the position and of the round, those that compiled code has counted: numbers it would be compiled for, each time anew.
+        self._traced = torch.zeros(2, dtype=torch.int64)
         self._depth = 0          # of step(), which a subclass's may call again
         self._handles = []
         self._kept = []          # parameters and gradients, while step() does not see them
@@ -55,6 +58,7 @@ class Attached:
             self._check_run(config, overrides)
             described.describe(self.worker)
             self._tensors = described.tensors
+            self._traced = self._traced.to(described.device)
             self.way = staging.way_to(described.device, self.worker.floats)
             self._scaling = Scaling(optimizer, self.worker.value("train.on_nan"))
             self._groups = self._options_of_groups()
@@ -74,11 +78,12 @@ class Attached:
 
     def report(self, loss, correct: Optional[int] = None, samples: Optional[int] = None) -> None:
         """What the round says of a mini-batch: the mean loss, for the curve and for policies that follow the progress;
-        samples: its size, else what model() was given since the last report(), by the first dimension of its first tensor. correct:
-        of them; None: nobody has counted.
+        samples: its size, else what model() was given since the last report(), by the first dimension of its first tensor, or where
+        it was given none train.batch_size. correct: of them; None: nobody has counted.
         Calls of one round add up. Without any, the run's training loss is 0."""
+        self._take_traced()
         if samples is None:
-            samples = self._samples - self._accounted
+            samples = self._samples - self._accounted if self._samples > 0 else self._unseen()
         self._accounted = self._samples
         samples = int(samples)
         self._reported += samples
@@ -97,10 +102,12 @@ class Attached:
 
     @property
     def position(self) -> int:
-        """Samples that model() was given in training, also ahead of a resume (load_state_dict()): where the data goes on. Asked for
-        before that it is 0, with a warning."""
+        """Samples that model() was given in training, also ahead of a resume (load_state_dict()): where the data goes on. A round
+        where it was given none, as in eval mode, by model.part(x) or in a dict, has those of report(), or train.batch_size a step.
+        Asked for before a resume's states are loaded it is 0, with a warning."""
         if not self._finished:
             self._warn_if_not_loaded()
+        self._take_traced()
         return self._position
 
     def state_dict(self) -> dict:
@@ -109,6 +116,7 @@ class Attached:
         To be kept by clock: behind a resume run.clock says which one is needed, or else the newest before it
         (load_state_dict()). Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
+        self._take_traced()
         return {"clock": self.clock, "position": self._position, "parameters": self._names_of_optimizer(),
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
@@ -134,6 +142,7 @@ class Attached:
                     raise ValueError(f"load_state_dict(): got an optimizer's state with '{saved}' where this one has '{own}', "
                                      "expected the same parameters in the same order")
             self.optimizer.load_state_dict(state["optimizer"])
+        self._traced.zero_()
         self._position = state["position"]
         self._resumed.was_loaded()
 
@@ -222,7 +231,11 @@ class Attached:
         self.worker.start(initial, None if evaluate is None else self._evaluator(evaluate))
 
     def _evaluator(self, evaluate):
-        twin = copy.deepcopy(self.model).eval()
+        try:
+            twin = copy.deepcopy(self.model).eval()
+        except RuntimeError as error:
+            raise ValueError(f"evaluate: got a model that cannot be copied ({str(error).splitlines()[0]}), expected one that can, as with "
+                             "torch.nn.utils.parametrizations.weight_norm, or attach() before its first forward pass") from error
         tensors = {**dict(twin.named_parameters()), **dict(twin.named_buffers())}
         of_run = [(t, tensors[name]) for t, name in zip(self._tensors, self._names())]
         exchanged = {id(tensor) for _, tensor in of_run}
@@ -275,9 +288,19 @@ class Attached:
         if self._had_gradients and all(t.parameter.grad is None for t in self._tensors if t.trained):
             self._forget_samples()  # of gradients that were thrown away, as where a GradScaler leaves a step out
         tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim() > 0), None)
-        if tensor is not None:
+        if tensor is None:
+            return
+        if _is_compiling():
+            self._traced += tensor.shape[0]
+        else:
             self._samples += tensor.shape[0]
             self._position += tensor.shape[0]
+
+    def _take_traced(self):
+        position, samples = self._traced.tolist()
+        self._traced.zero_()
+        self._position += position
+        self._samples += samples
 
     def _before_step(self, optimizer, args, kwargs):
         self._depth += 1
@@ -443,15 +466,24 @@ class Attached:
         self._finish_round()
 
     def _finish_round(self):
-        samples = self._reported or self._samples or None
+        self._take_traced()
+        if self._samples == 0:
+            self._samples = self._reported or self._unseen() * max(self._taken, 1)
+            self._position += self._samples
+        samples = self._reported or self._samples
         loss, correct = (self._loss_sum / self._reported, self._correct) if self._reported else (0.0, None)
         self.worker.finish(loss, correct=correct, samples=samples)
         self._forget_samples()
+
+    def _unseen(self):
+        """Samples of a mini-batch that model() was not given."""
+        return self.worker.under_way.samples if self.worker.under_way is not None else 0
 
     def _forget_samples(self):
         self._had_gradients = False  # backward() has come
         self._loss_sum, self._correct, self._reported = 0.0, 0, 0  # of report()
         self._samples, self._accounted = 0, 0                      # what model() was given; of it, reported
+        self._traced[1] = 0
 
     def _receive(self):
         """The next round's parameters, in place; nothing where the run is over."""

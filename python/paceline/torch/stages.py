@@ -14,7 +14,7 @@ from paceline.stage import Did, Stage
 from paceline.torch.averaged import is_running_statistic
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
-from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, check_is_whole, clean
+from paceline.torch.tensors import Exchanged, buffers_of_weights, check_is_whole, clean, role_of
 from paceline.worker import RunOver, Worker, check_world
 
 
@@ -200,7 +200,7 @@ class Pipeline:
                     raise ValueError(f"parameter '{name}': got {tensor.dtype}, expected torch.float32")
                 fixed = of_weights.get(id(tensor), False)
                 averaged = not is_parameter and not fixed
-                role = "buffer" if averaged else "norm" if isinstance(each, _NORMS) else "bias" if own_name == "bias" else "weight"
+                role = "buffer" if averaged else role_of(each, own_name)
                 trained = is_parameter and tensor.requires_grad
                 offset = self.worker.add_tensor(name, tensor.shape, role=role, trainable=trained or averaged, may_be_unused=trained)
                 yield Exchanged(name, each, own_name, offset, trained, fixed)

@@ -12,7 +12,8 @@ from paceline.torch.averaged import Averaged
 from paceline.torch.rules import rates_of
 from paceline.worker import most
 
-_NORMS = (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm)
+_NORMS = (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm,
+          *([torch.nn.RMSNorm] if hasattr(torch.nn, "RMSNorm") else []))
 # By name: torch imports FSDP for those who ask for it.
 _WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
 
@@ -51,6 +52,13 @@ def check_is_whole(model: torch.nn.Module) -> None:
         if hasattr(p, "placements"):  # as a DTensor has
             raise ValueError(f"parameter '{clean(name)}': got a {type(p).__name__}, of which other processes have parts, expected a whole "
                              "tensor")
+
+
+def role_of(module: torch.nn.Module, own_name: str) -> str:
+    """What a parameter of the module is to an optimizer that treats biases and norms apart (train.optimizer.decay)."""
+    if isinstance(module, _NORMS):
+        return "norm"
+    return "bias" if "bias" in own_name.split("_") else "weight"  # in_proj_bias, bias_ih_l0
 
 
 def is_empty(p: torch.Tensor) -> bool:
@@ -176,13 +184,12 @@ class Model:
         self.device, self._where = p.device, self._where or name
         group = self._group_of.pop(id(p), None)
         trained = p.requires_grad and group is not None
-        role = "norm" if isinstance(module, _NORMS) else "bias" if own_name == "bias" else "weight"
         factors = {}
         if trained and self._server_side:
             factors["lr_factor"] = self._rate_of[id(group)] / self._rate
             if self._decay > 0:
                 factors["decay_factor"] = float(group.get("weight_decay", 0)) / self._decay
-        offset = worker.add_tensor(name, p.shape, role=role, trainable=trained, may_be_unused=self._server_side, **factors)
+        offset = worker.add_tensor(name, p.shape, role=role_of(module, own_name), trainable=trained, may_be_unused=self._server_side, **factors)
         self.tensors.append(Exchanged(name, module, own_name, offset, trained))
 
 

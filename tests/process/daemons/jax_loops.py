@@ -77,7 +77,7 @@ def regression(config, node, waits_at="-1", release=""):
 
 
 def of_leaves(config, node):
-    """A leaf that is frozen, one with factors, one with a gradient in every other step alone, one whose gradient is -0.0 and one of
+    """A leaf that is frozen, one with factors, one without decay as a bias, one with a gradient in every other step alone, one whose gradient is -0.0 and one of
     half precision: as NumPy's momentum with weight decay, for each what it is."""
     random = np.random.default_rng(1)
     rate, mass, decay = np.float32(0.1), np.float32(0.9), np.float32(0.25)
@@ -99,12 +99,13 @@ def of_leaves(config, node):
             v = mass * v + np.asarray(g).astype(np.float32) + decays * decay * p
             return v, p - factor * rate * v
         for name in ("half", "zero", *(["sometimes"] if step % 2 else [])):
-            speed[name], now[name] = stepped(name, now[name], grads[name], speed[name])
+            speed[name], now[name] = stepped(name, now[name], grads[name], speed[name], decays=np.float32(name != "half"))
         both = [stepped("branch", p, g, v, np.float32(0.5), np.float32(0)) for p, g, v in zip(now["branch"], grads["branch"], speed["branch"])]
         speed["branch"], now["branch"] = [v for v, _ in both], [p for _, p in both]
         expected.append(now)
     seen = []
     with paceline.jax.attach(params, config, node=int(node), lr_factor=factors, decay_factor={**factors, "branch": 0.0},
+                             role={name: "bias" if name == "half" else "weight" for name in params},
                              trainable={name: name != "still" for name in params}) as run:
         while not run.over:
             seen.append(run.params)
@@ -221,7 +222,9 @@ def refused_trees(config, node):
     os.environ["WORLD_SIZE"] = "3"
     say("world", attach, params)
     os.environ.pop("WORLD_SIZE")
+    params["e"] = jax.numpy.zeros((0, 2))  # of no element: it is not exchanged
     with attach(params) as run:
+        assert run.params["e"].shape == (0, 2)
         say("tree", run.step, run.params, {"w": params["w"]})
         say("shape", run.step, run.params, {**params, "b": params["w"]})
         say("whole", run.step, run.params, {**params, "b": jax.numpy.zeros(3, int)})

@@ -40,7 +40,7 @@ class JaxLoop(ForeignTest):
                 self.assert_as_expected(self.server(0), *(self.loop("regression", node) for node in range(2)))
 
     def test_a_leaf_is_stepped_as_it_is_said_to_be_and_none_takes_no_step(self):
-        self.configure_loop("optimizer: {kind: momentum, lr: 0.1, momentum: 0.9, weight_decay: 0.25}, batch_size: 4, total_iterations: 20",
+        self.configure_loop("optimizer: {kind: momentum, lr: 0.1, momentum: 0.9, weight_decay: 0.25, decay: weights}, batch_size: 4, total_iterations: 20",
                             nodes=1)
         self.assert_as_expected(self.server(0), self.loop("of_leaves", 0))
 
@@ -111,10 +111,10 @@ class JaxLoop(ForeignTest):
                     r"rates: lr_factor, decay_factor: got some with mode='worker', expected none: .*",
                     r"average: train\.optimizer\.kind: got adam with mode='worker', expected sgd or momentum: .*",
                     r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
-                    r"tree: gradient: got the leaves \['w'\], expected \['b'\], \['w'\]",
+                    r"tree: gradient: got the leaves \['w'\], expected \['b'\], \['e'\], \['w'\]",
                     r"shape: gradient \['b'\]: got shape \(2, 3\), expected \(3,\)",
                     r"whole: gradient \['b'\]: got int32, expected an array of floats",
-                    r"alone: gradient: got the leaves of none, expected \['b'\], \['w'\]",
+                    r"alone: gradient: got the leaves of none, expected \['b'\], \['e'\], \['w'\]",
                     r"stepped: parameter \['b'\]: got values that are not the round's with mode='server', expected what step\(\) has returned: .*")
         for line, pattern in zip(loop.output().splitlines(), expected, strict=True):
             self.assertRegex(line, f"^{pattern}$")

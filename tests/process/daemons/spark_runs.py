@@ -81,8 +81,9 @@ def fit(worker, before_step=lambda step: None):
             run.report(loss, correct=(scores.argmax(1) == batch["y"]).sum())
             optimizer.step()
             steps += 1
+    log = pathlib.Path(run.out, f"worker-{worker.node}.log").read_text()
     return {"node": worker.node, "attempt": worker.attempt, "rows": worker.rows, "steps": steps, "pid": os.getpid(),
-            "signals": [before, signals()]}
+            "signals": [before, signals()], "warned": [line.partition("warning ")[2] for line in log.splitlines() if "warning " in line]}
 
 
 def wait_for(file, text=""):
@@ -100,12 +101,15 @@ def say(result):
                       "returned": result.returned, "summary": result.summary}))
 
 
-def trains(spark, programs, out, barrier=False):
-    say(paceline.spark.train(points(spark), fit, config(out), num_workers=2, barrier=barrier, programs=programs))
+def trains(spark, programs, out):
+    say(paceline.spark.train(points(spark), fit, config(out), num_workers=2, programs=programs))
 
 
 def trains_in_barrier_mode(spark, programs, out):
-    trains(spark, programs, out, barrier=True)
+    """With a rate that nobody has said."""
+    given = config(out)
+    del given["train"]["optimizer"]["lr"]
+    say(paceline.spark.train(points(spark), fit, given, num_workers=2, barrier=True, programs=programs))
 
 
 def loses_an_executor(spark, programs, out):

@@ -158,6 +158,7 @@ class Spark(ForeignTest):
         self.assertEqual((result["summary"]["status"], result["summary"]["lost_nodes"]), ("ok", 0))
         for each in result["returned"].values():
             self.assertEqual(*each["signals"])
+            self.assertEqual(each["warned"], [])
 
     def test_a_task_that_begins_late_joins(self):
         result = self.result("comes_late")
@@ -174,6 +175,8 @@ class Spark(ForeignTest):
     def test_barrier_mode_trains(self):
         result = self.result("trains_in_barrier_mode")
         self.assertEqual((result["summary"]["status"], sum(each["steps"] for each in result["returned"].values())), ("ok", 400))
+        warned = "the servers' optimizer steps with defaults: train.optimizer.lr is 0.01, the local optimizer's 1"
+        self.assertEqual([each["warned"] for each in result["returned"].values()], [[warned]] * 2)
 
     def test_an_executor_is_killed_and_the_others_go_on(self):
         result = self.result("loses_an_executor", "cluster")

@@ -194,6 +194,9 @@ def refused(config, node):
     lazy = torch.nn.Sequential(torch.nn.LazyLinear(3))
     say("lazy", lambda: attach(lazy, plain_sgd(lazy)))
     say("balance", lambda: attach(model, optimizer, overrides=["train.batch_balance=speed"]))
+    normed = torch.nn.utils.weight_norm(torch.nn.Linear(6, 3))
+    normed(torch.zeros(1, 6))
+    say("copied", lambda: attach(normed, plain_sgd(normed), evaluate=lambda twin: (0.0, None, 1)))
     say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))
     say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
         "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
@@ -376,6 +379,65 @@ def counted(config, node):
             optimizer.zero_grad()
             assert said[-1] == (losses[0].item(), SAMPLES * passes), (step, said, losses)
         print("counted:", len(said))
+
+
+def compiles(config, node):
+    """A model that is compiled behind attach(), as many times as without it, and where its samples are counted; two passes a step."""
+    import paceline.torch
+
+    def steps(made, optimizer, each=lambda: None):
+        torch._dynamo.reset()
+        graphs = []
+        compiled = torch.compile(made, backend=lambda graph, _: graphs.append(graph) or graph.forward, fullgraph=True)
+        for step in range(12):
+            for _ in range(2):
+                x, y = batch(step, int(node))
+                torch.nn.functional.cross_entropy(compiled(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            each()
+        return len(graphs)
+    model, said = perceptron(), []
+    optimizer, twin = plain_sgd(model), perceptron()
+    plain = steps(twin, plain_sgd(twin))
+    with paceline.torch.attach(model, optimizer, config, node=int(node)) as run:
+        finish = run.worker.finish
+        run.worker.finish = lambda loss, **named: said.append(named["samples"]) or finish(loss, **named)
+        here = steps(model, optimizer, lambda: said.append(run.position))
+    assert said == [each for step in range(12) for each in (2 * SAMPLES, (step + 1) * 2 * SAMPLES)], said
+    print("compiled:", plain, here)
+
+
+def unseen(config, node, local_steps):
+    """Rounds of which model() sees nothing in training: their samples are report()'s, or train.batch_size a step."""
+    import paceline.torch
+    model, steps = perceptron(), int(local_steps)
+    optimizer, said = plain_sgd(model), []
+    ways = {"eval": lambda x: model(x), "part": lambda x: model[2](model[1](model[0](x))), "reported": lambda x: model(x)}
+    with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker" if steps > 1 else "server",
+                               local_steps=steps) as run:
+        finish = run.worker.finish
+        run.worker.finish = lambda loss, **named: said.append((loss > 0, named["samples"])) or finish(loss, **named)
+        for way, forward in ways.items():
+            model.train(way == "part")
+            for step in range(steps):
+                x, y = batch(step, int(node))
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(forward(x), y)
+                loss.backward()
+                if way != "part":
+                    run.report(loss, samples=5 if way == "reported" else None)
+                optimizer.step()
+            print(way, *said.pop(), run.position)
+
+
+def roles(_, __):
+    """Which parameters are to an optimizer what."""
+    from paceline.torch.tensors import role_of
+    modules = [torch.nn.MultiheadAttention(4, 1, add_bias_kv=True), torch.nn.LSTM(4, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2)]
+    modules += [torch.nn.RMSNorm(4)] if hasattr(torch.nn, "RMSNorm") else []
+    for module in modules:
+        print(type(module).__name__, *(f"{name}:{role_of(module, name)}" for name, _ in module.named_parameters(recurse=False)))
 
 
 def loaded(_, __):

@@ -240,6 +240,13 @@ class TorchLoop(ForeignTest):
         self.assertEqual(loop.output(), "counted: 3")
         self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
 
+    def test_a_model_that_is_compiled_behind_attach_is_compiled_as_often_as_without(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.2}, batch_size: 8, total_iterations: 50", nodes=1)
+        server, loop = self.server(0), self.loop("compiles", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        self.assertRegex(loop.output(), "compiled: 1 [12]$")  # once more for a second backward()
+        self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
+
     def test_nodes_that_exchange_different_things_are_refused(self):
         self.configure_loop("optimizer: {kind: momentum, lr: 1, momentum: 0.9}, batch_size: 8, total_iterations: 40")
         server, first = self.server(0), self.loop("equal", 0, "perceptron", "server", "whole")
@@ -250,6 +257,25 @@ class TorchLoop(ForeignTest):
         first.process.terminate()
         server.process.terminate()
         first.end(), server.end()
+
+    def test_samples_that_the_model_itself_was_not_given_count(self):
+        for steps in (1, 2):
+            with self.subTest(steps):
+                self.run_dir = self.folder / str(steps)
+                self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 50", nodes=1)
+                server, loop = self.server(0), self.loop("unseen", 0, steps, of="torch_edges.py")
+                self.assertEqual(loop.end(), 0, loop.errors())  # the servers' rate is not the local one
+                self.assertEqual(loop.output().splitlines(), [f"eval True {8 * steps} {8 * steps}", f"part False {8 * steps} {16 * steps}",
+                                                              f"reported True {5 * steps} {21 * steps}"])
+                self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
+
+    def test_biases_and_norms_are_told_from_weights(self):
+        loop = self.loop("roles", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        expected = ["MultiheadAttention in_proj_weight:weight in_proj_bias:bias bias_k:bias bias_v:bias",
+                    "LSTM weight_ih_l0:weight weight_hh_l0:weight bias_ih_l0:bias bias_hh_l0:bias",
+                    "LayerNorm weight:norm bias:norm", "Linear weight:weight bias:bias", "RMSNorm weight:norm"]
+        self.assertIn(loop.output().splitlines(), (expected, expected[:-1]))  # without what an older torch has not
 
     def test_a_state_of_another_clock_is_loaded_where_a_node_may_have_been_behind(self):
         loop = self.loop("loaded", 0, of="torch_edges.py")
@@ -326,6 +352,7 @@ class TorchLoop(ForeignTest):
                           r"buffers: buffer 'fine': got torch\.float64, expected torch\.float32 or narrower, .*",
                           r"lazy: parameter '0\.weight': has no shape yet, expected .*",
                           r"balance: train\.batch_balance: got speed, expected off: .*",
+                          r"copied: evaluate: got a model that cannot be copied \(.*\), expected one that can, .*",
                           r"words: WORLD_SIZE: got 'x' in the environment, expected a whole number, 0 or more",
                           r"rank: RANK: got '-1' in the environment, expected a whole number, 0 or more",
                           r"\ndecay: train\.optimizer\.decoupled: got false and weight_decay 0\.01, expected true with AdamW and .*",
