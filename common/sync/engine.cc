@@ -136,18 +136,17 @@ void Engine::close_without_late() {
 // The version follows the min clock; with nobody live it follows what was reached, so that everything held is
 // applied. Eager nothing is held, and the fastest may be far ahead: of a run that is to be gone on with the version
 // stays where the slowest was at the stop, or who went last, but that what was applied since has one of its own.
-Clock Engine::version_due() const {
-  const bool nobody = run_->clocks.empty();
-  const bool is_done = iterations_applied() + iterations_skipped() >= run_->config.total_iterations;
-  if (nobody && (is_done || updates_->apply_mode() == ApplyMode::kVersioned)) return highest_;
-  const Clock version(updates_->version().value);
-  if (nobody) return updates_->is_beyond_version() ? version.next() : version;
-  const bool stays = run_->halt.stopping() && updates_->apply_mode() == ApplyMode::kEager;
-  return stays ? version : run_->clocks.min_clock();
-}
-
 void Engine::advance_version() {
   close_without_late();
+  const auto version_due = [this] {
+    const bool nobody = run_->clocks.empty();
+    const bool is_done = iterations_applied() + iterations_skipped() >= run_->config.total_iterations;
+    if (nobody && (is_done || updates_->apply_mode() == ApplyMode::kVersioned)) return highest_;
+    const Clock version(updates_->version().value);
+    if (nobody) return updates_->is_beyond_version() ? version.next() : version;
+    const bool stays = run_->halt.stopping() && updates_->apply_mode() == ApplyMode::kEager;
+    return stays ? version : run_->clocks.min_clock();
+  };
   const Version before = updates_->version();
   const Clock target = version_due();
   if (updates_->advance(target)) grants_->requeue_all();

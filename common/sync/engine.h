@@ -121,7 +121,6 @@ class Engine {
   void take_message(Rank rank, Clock clock);
   void complete(Rank rank);
   void close_without_late();
-  Clock version_due() const;
   void advance_version();
   void propagate();
 

@@ -121,7 +121,7 @@ TEST_CASE(
     "a checkpoint is of one clock of all stages, so none is saved for whoever asks where there is none") {
   RunConfig config = small_run();
   config.pipeline.stages = 2;
-  config.sync.policy = PolicyKind::kAsp;
+  config.sync.policy = PolicyKind::kSsp;
   config.sync.combine = CombineMode::kEach;
   const bool eager = GENERATE(true, false);
   config.sync.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
