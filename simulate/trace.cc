@@ -112,6 +112,23 @@ Status check_messages(const fs::path& run, const ClusterSection& traced, const C
   return Status::ok();
 }
 
+// What a mini-batch is computed on, and how: its times are of that.
+Status check_machine(const fs::path& run, const RunConfig& traced, const RunConfig& config) {
+  if (traced.train.device != config.train.device) {
+    return another(run, "train.device", name_of(traced.train.device), name_of(config.train.device));
+  }
+  if (traced.train.backend != config.train.backend) {
+    return another(run, "train.backend", name_of(traced.train.backend), name_of(config.train.backend));
+  }
+  if (traced.train.precision != config.train.precision) {
+    return another(run, "train.precision", name_of(traced.train.precision), name_of(config.train.precision));
+  }
+  if (traced.train.accumulate != config.train.accumulate) {
+    return another(run, "train.accumulate", traced.train.accumulate, config.train.accumulate);
+  }
+  return Status::ok();
+}
+
 Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfig& config) {
   if (traced.cluster.nodes != config.cluster.nodes) {
     return another(run, "cluster.nodes", traced.cluster.nodes, config.cluster.nodes);
@@ -128,6 +145,7 @@ Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfi
   if (traced.train.batch_size != config.train.batch_size) {
     return another(run, "train.batch_size", traced.train.batch_size, config.train.batch_size);
   }
+  PACELINE_RETURN_IF_ERROR(check_machine(run, traced, config));
   // What a local apply takes, and how many states it reads and writes.
   if (traced.train.optimizer.kind != config.train.optimizer.kind) {
     return another(run, "train.optimizer.kind", name_of(traced.train.optimizer.kind),

@@ -15,6 +15,7 @@
 #include "common/files/atomic_file.h"
 #include "common/process/line_writer.h"
 #include "common/process/machine.h"
+#include "common/report/csv.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/read_run.h"
@@ -44,8 +45,9 @@ std::string number(const std::optional<double>& value) {
   return text;
 }
 
-// A setting of it is in the configuration that axes are made of.
+// Settings of them are in the configuration that axes are made of.
 constexpr const char* kIterations = "train.total_iterations=";
+constexpr const char* kEpochs = "train.total_epochs=";
 
 // Settings that are the command's own. Errors: kInvalidArgument naming one that was given, and what it stands for.
 Status check_settings(const std::vector<std::string>& settings) {
@@ -86,10 +88,12 @@ std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig&
               ", train.total_iterations: " + std::to_string(iterations) + "}";
   }
   std::vector<std::string> axes = options.sweep.axes;
-  std::erase_if(axes, [](const std::string& axis) { return axis.starts_with(kIterations); });
+  std::erase_if(axes, [](const std::string& axis) {
+    return axis.starts_with(kIterations) || axis.starts_with(kEpochs);
+  });
   axes.emplace_back("simulate.mode=training");
   if (!timed(config)) axes.emplace_back(kMiniBatch);
-  axes.push_back("run.target_accuracy=" + number(options.sweep.target));
+  axes.push_back("run.target_accuracy=" + csv::text_of(*options.sweep.target));
   axes.push_back("cluster.nodes=" + joined(options.workers));
   axes.push_back(rounds);
   return axes;

@@ -51,6 +51,9 @@ bool adapts(const RunConfig& c) {
 }
 bool on_gpus(const RunConfig& c) { return c.train.device == Device::kCuda; }
 bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
+bool traces(const RunConfig& c) { return c.run.trace; }
+bool has_etcd(const RunConfig& c) { return !c.cluster.etcd.empty(); }
+bool emulates(const RunConfig& c) { return c.emulate.base_step.has_value(); }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
 bool measures(const RunConfig& c) { return reduces(c) && c.exchange.algorithm == schedule::Algorithm::kAuto; }
@@ -114,6 +117,7 @@ const Reader kReaders[] = {
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},
     {"exchange.on_loss", reduces, "kind: allreduce"},
     {"exchange.shard_optimizer", reduces, "kind: allreduce"},
+    {"cluster.etcd_prefix", has_etcd, "cluster.etcd"},
     {"cluster.mesh_address", connects,
      "exchange.kind: allreduce, pipeline.stages or train.batch_norm_group above 1"},
     {"exchange.measured", measures, "kind: allreduce and algorithm: auto"},
@@ -123,6 +127,7 @@ const Reader kReaders[] = {
     {"pipeline.chunks", has_chunks, "schedule: interleaved"},
     {"pipeline.rematerialize", has_stages, "stages above 1"},
     {"pipeline.balance", has_stages, "stages above 1"},
+    {"run.trace_events", traces, "run.trace: true"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
     {"train.backend", on_cpu, "device: cpu"},
@@ -170,6 +175,7 @@ const Reader kReaders[] = {
     {"data.subtract_values", subtracts_values, "subtract: values"},
     {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine, ScheduleKind::kPoly>,
      "kind: cosine or poly"},
+    {"emulate.cores", emulates, "a base_step"},
     {"emulate.jitter_spread", jitters, "a jitter"},
     {"simulate.compute.cv", varies, "distribution: normal, lognormal or gamma"},
     {"simulate.compute.shape", is_pareto, "distribution: pareto"},

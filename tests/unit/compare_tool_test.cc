@@ -115,7 +115,8 @@ TEST_CASE("another_cluster_is_refused_also_a_simulated_one_and_another_trace") {
     CHECK_THAT(shown.err, Contains(lab.path(1) + ": " + message));
   }
   Laboratory real;  // nothing was simulated
-  real.run(1, 10, with(kBsp, "simulate.network.latency=3ms")).run(1, 9, with(kSsp, "emulate.cores=7"));
+  real.run(1, 10, with(with(kBsp, "emulate.base_step=1s"), "simulate.network.latency=3ms"));
+  real.run(1, 9, with(with(kSsp, "emulate.base_step=1s"), "emulate.cores=7"));
   CHECK(real.compare().status == 0);
   Laboratory traced;
   traced.run(1, 10, kBsp, [](RunSummary& s) { s.simulated_seed = 1, s.trace = "0a"; });

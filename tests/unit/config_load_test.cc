@@ -401,10 +401,12 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
        {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "run.tensorboard=true",
         "run.trace=true", "run.http=localhost:8080", "run.straggler_warning=0.5", "data.path=/elsewhere",
         "cluster.endpoints=[ipc:///tmp/y]", "cluster.lease=1m", "cluster.frame_bytes=1MiB",
-        "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp"}) {
+        "data.loader_threads=2", "sync.policy=bsp"}) {
     INFO(same);
     CHECK(fingerprint(loaded(base, {same})) == expected);
   }
+  const std::string emulated = base + "\nemulate: {base_step: 1s}";
+  CHECK(fingerprint(loaded(emulated, {"emulate.cores=9"})) == fingerprint(loaded(emulated)));
   for (const char* other :
        {"run.seed=2", "cluster.nodes=3", "cluster.threads_per_node=2", "sync.policy=ssp", "sync.combine=each",
         "train.batch_size=64", "train.optimizer.lr=0.02", "data.augment=true", "run.max_seconds=1h",

@@ -220,6 +220,8 @@ TEST_CASE("the_target_is_reached_when_the_mean_of_three_evaluations_is_there_not
   CHECK(time_to_target(evaluations({0.5, 0.7, 0.6, 0.8}), 0.6) == 20.0);
   CHECK(time_to_target(evaluations({0.1, 0.5, 0.6, 0.7, 0.1}), 0.6) == 30.0);
   CHECK_FALSE(time_to_target(evaluations({0.9, 0.9}), 0.6).has_value());  // two are not three
+  CHECK(time_to_target(evaluations({0.7, 0.7, 0.7}), 0.7) == 20.0);  // though the sum is 2.0999999999999996
+  CHECK_FALSE(time_to_target(evaluations({0.7, 0.7, 0.6999}), 0.7).has_value());
 }
 
 }  // namespace paceline::statistics

@@ -44,11 +44,13 @@ class ExchangeCost(DaemonTest):
         self.assertEqual((run["status"], run["policy"], run["iterations"]), ("ok", "bsp", 2 * self.ROUNDS))
         self.assertAlmostEqual(s, exchange / mini_batch, delta=0.01 * s)
         self.assertFalse(self.run_dir.exists())
-        speedup = self.paceline("speedup", self.config, "--out", self.folder / "speedup", "--target", 0.05, "--workers", "1,2",
+        speedup = self.paceline("speedup", self.config, "--out", self.folder / "speedup", "--target", 0.0500049, "--workers", "1,2",
                                 "--local-steps", 1, "--exchange", 1, "--measured", said[4], "--jobs", 1)
         self.assertEqual(speedup.returncode, 0, speedup.stderr)
         self.assertRegex(speedup.stdout, rf"an exchange of 2 workers takes {re.escape(said[1])} s, a mini-batch {re.escape(said[2])} s: S = {re.escape(said[3])}\n"
                                          r"  2 workers: 1 local steps, ")
+        for run in (self.folder / "speedup").glob("*/config.yaml"):  # as it was said, or the runs would end ahead of it
+            self.assertIn("target_accuracy: 0.0500049\n", run.read_text(encoding="utf-8"))
 
         for of_run, code, line in ((("--workers", "1", "--local-steps", "1"), 0, r"--workers has no 2, so nothing says which local steps suit it"),
                                    (("--workers", "1", "--local-steps", "1", "train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]"),
@@ -63,7 +65,7 @@ class ExchangeCost(DaemonTest):
 
     def test_settings_stand_behind_any_option_but_none_for_what_an_option_says(self):
         serial = ("--workers", "1", "--local-steps", "1")
-        longer = self.speedup(*serial, "--exchange", "1,2", "train.total_iterations=300")
+        longer = self.speedup(*serial, "--exchange", "1,2", "train.total_epochs=3", "data.train_samples=3200")
         self.assertEqual(longer.returncode, 0, longer.stderr)
         self.assertRegex(longer.stdout, r"(?m)^\* there at its first evaluation.*no gain here can be told; .*--evaluate-every 100 was")
         self.assertRegex((self.folder / "sweep/speedup.csv").read_text(encoding="utf-8"),
