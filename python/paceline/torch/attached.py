@@ -16,12 +16,12 @@ from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
 from paceline.torch.averaged import Averaged, OwnBuffers
 from paceline.torch.hooks import Hook
+from paceline.torch.samples import RoundSamples
 from paceline.torch.scaling import Scaling
 from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, check_is_whole, clean, is_empty
 from paceline.worker import RunOver, Worker, check_world
 
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
 
 # `data` or a key of it, but for how many samples an epoch has, which the library itself reads.
@@ -39,13 +39,11 @@ class Attached:
         self._local_steps, self._taken = local_steps, 0
         self._skipped = 0        # of those taken: without effect, as GradScaler has found an inf
         self._on_resume = on_resume
-        self._position = 0       # samples that model() was given, also ahead of a resume
-        # Of the position and of the round, those that compiled code has counted: numbers it would be compiled for, each time anew.
-        self._traced = torch.zeros(2, dtype=torch.int64)
+        self._samples = RoundSamples()
+        self._had_gradients = False  # backward() has come
         self._depth = 0          # of step(), which a subclass's may call again
         self._handles = []
         self._kept = []          # parameters and gradients, while step() does not see them
-        self._forget_samples()
         self._finished = False
         self._received = False
         self._views: dict = {}   # arrays of the worker as tensors, by their ids
@@ -58,7 +56,7 @@ class Attached:
             self._check_run(config, overrides)
             described.describe(self.worker)
             self._tensors = described.tensors
-            self._traced = self._traced.to(described.device)
+            self._samples.count_on(described.device)
             self.way = staging.way_to(described.device, self.worker.floats)
             self._scaling = Scaling(optimizer, self.worker.value("train.on_nan"))
             self._groups = self._options_of_groups()
@@ -81,14 +79,7 @@ class Attached:
         samples: its size, else what model() was given since the last report(), by the first dimension of its first tensor, or where
         it was given none train.batch_size. correct: of them; None: nobody has counted.
         Calls of one round add up. Without any, the run's training loss is 0."""
-        self._take_traced()
-        if samples is None:
-            samples = self._samples - self._accounted if self._samples > 0 else self._unseen()
-        self._accounted = self._samples
-        samples = int(samples)
-        self._reported += samples
-        self._loss_sum += float(loss.detach() if isinstance(loss, torch.Tensor) else loss) * samples
-        self._correct = None if correct is None or self._correct is None else self._correct + int(correct)
+        self._samples.report(loss, correct, samples, self._unseen())
 
     @property
     def over(self) -> bool:
@@ -107,8 +98,7 @@ class Attached:
         Asked for before a resume's states are loaded it is 0, with a warning."""
         if not self._finished:
             self._warn_if_not_loaded()
-        self._take_traced()
-        return self._position
+        return self._samples.position
 
     def state_dict(self) -> dict:
         """What a checkpoint of the servers does not have: "clock", "position", and with mode="worker" the "optimizer"'s state
@@ -116,8 +106,7 @@ class Attached:
         To be kept by clock: behind a resume run.clock says which one is needed, or else the newest before it
         (load_state_dict()). Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
-        self._take_traced()
-        return {"clock": self.clock, "position": self._position, "parameters": self._names_of_optimizer(),
+        return {"clock": self.clock, "position": self._samples.position, "parameters": self._names_of_optimizer(),
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
@@ -142,8 +131,7 @@ class Attached:
                     raise ValueError(f"load_state_dict(): got an optimizer's state with '{saved}' where this one has '{own}', "
                                      "expected the same parameters in the same order")
             self.optimizer.load_state_dict(state["optimizer"])
-        self._traced.zero_()
-        self._position = state["position"]
+        self._samples.position = state["position"]
         self._resumed.was_loaded()
 
     def _warn_if_not_loaded(self):
@@ -286,21 +274,9 @@ class Attached:
         if self.over or not (model.training and torch.is_grad_enabled()):  # over: the step behind it does not happen
             return
         if self._had_gradients and all(t.parameter.grad is None for t in self._tensors if t.trained):
-            self._forget_samples()  # of gradients that were thrown away, as where a GradScaler leaves a step out
-        tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim() > 0), None)
-        if tensor is None:
-            return
-        if _is_compiling():
-            self._traced += tensor.shape[0]
-        else:
-            self._samples += tensor.shape[0]
-            self._position += tensor.shape[0]
-
-    def _take_traced(self):
-        position, samples = self._traced.tolist()
-        self._traced.zero_()
-        self._position += position
-        self._samples += samples
+            self._had_gradients = False
+            self._samples.forget()  # of gradients that were thrown away, as where a GradScaler leaves a step out
+        self._samples.saw(args, kwargs)
 
     def _before_step(self, optimizer, args, kwargs):
         self._depth += 1
@@ -466,24 +442,13 @@ class Attached:
         self._finish_round()
 
     def _finish_round(self):
-        self._take_traced()
-        if self._samples == 0:
-            self._samples = self._reported or self._unseen() * max(self._taken, 1)
-            self._position += self._samples
-        samples = self._reported or self._samples
-        loss, correct = (self._loss_sum / self._reported, self._correct) if self._reported else (0.0, None)
+        loss, correct, samples = self._samples.of_round(self._unseen() * max(self._taken, 1))
         self.worker.finish(loss, correct=correct, samples=samples)
-        self._forget_samples()
+        self._had_gradients = False
 
     def _unseen(self):
         """Samples of a mini-batch that model() was not given."""
         return self.worker.under_way.samples if self.worker.under_way is not None else 0
-
-    def _forget_samples(self):
-        self._had_gradients = False  # backward() has come
-        self._loss_sum, self._correct, self._reported = 0.0, 0, 0  # of report()
-        self._samples, self._accounted = 0, 0                      # what model() was given; of it, reported
-        self._traced[1] = 0
 
     def _receive(self):
         """The next round's parameters, in place; nothing where the run is over."""

@@ -384,7 +384,6 @@ def counted(config, node):
 def compiles(config, node):
     """A model that is compiled behind attach(), as many times as without it, and where its samples are counted; two passes a step."""
     import paceline.torch
-
     def steps(made, optimizer, each=lambda: None):
         torch._dynamo.reset()
         graphs = []
@@ -399,13 +398,13 @@ def compiles(config, node):
         return len(graphs)
     model, said = perceptron(), []
     optimizer, twin = plain_sgd(model), perceptron()
-    plain = steps(twin, plain_sgd(twin))
+    alone = steps(twin, plain_sgd(twin))
     with paceline.torch.attach(model, optimizer, config, node=int(node)) as run:
         finish = run.worker.finish
         run.worker.finish = lambda loss, **named: said.append(named["samples"]) or finish(loss, **named)
         here = steps(model, optimizer, lambda: said.append(run.position))
     assert said == [each for step in range(12) for each in (2 * SAMPLES, (step + 1) * 2 * SAMPLES)], said
-    print("compiled:", plain, here)
+    print("compiled:", alone, here)
 
 
 def unseen(config, node, local_steps):
