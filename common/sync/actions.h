@@ -75,8 +75,8 @@ struct Grant {
   std::int64_t iteration = 0;  // its place in the run (common/sync/work_share.h)
   Threshold threshold;         // s of this grant
   Clock min_clock;             // clock - min_clock <= s
-  Version min_version;         // the oldest version it may compute with: max(0, clock - s)
-  Version version;             // the newest version and revision decided
+  Version min_version;  // the oldest version it may compute with: max(0, clock - s), or the last of a stop
+  Version version;      // the newest version and revision decided
   Revision revision;
   std::int64_t contributors = 1;     // gradients stamped `clock` there will be unless somebody goes or comes
   std::chrono::nanoseconds held{0};  // how long the threshold held it (phase BARRIER)

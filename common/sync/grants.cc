@@ -87,7 +87,11 @@ void Grants::give(Rank rank, Clock clock, Version least, std::chrono::nanosecond
   WorkerEntry& w = run_.workers[rank];
   const Threshold s = run_.policy->threshold_for(rank, clock);
   const Clock min_clock = run_.clocks.min_clock();
-  const Version min_version = std::max(s.oldest_version(clock), least);
+  Version min_version = std::max(s.oldest_version(clock), least);
+  // Eager, no stop moves the version: a stage that its group waits for is granted with the newest that there will be.
+  if (run_.halt.stopping() && updates_.apply_mode() == ApplyMode::kEager) {
+    min_version = std::min(min_version, updates_.version());
+  }
   max_gap_ = std::max(max_gap_, clock - min_clock);
   const std::int64_t iteration = run_.share.take(rank, clock);
   const BatchPart batch = run_.batches.part(rank, clock, iteration);

@@ -169,17 +169,19 @@ class Attached:
 
     def state_dict(self, state: Any) -> dict:
         """`state`, a pytree of arrays that no checkpoint of the servers has, as the optimizer's, in memory of NumPy's: {"clock",
-        "names", "leaves"}. To be kept whenever run.clock has changed: behind a resume run.clock says which one is needed. Errors:
-        ValueError between two exchanges, with local steps."""
+        "over", "names", "leaves"}. To be kept whenever run.clock has changed: behind a resume run.clock says which one is needed.
+        Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
         leaves, _ = jax.tree_util.tree_flatten_with_path(state)
-        return {"clock": self.clock, "names": [jax.tree_util.keystr(path) for path, _ in leaves],
+        return {"clock": self.clock, "over": self.over, "names": [jax.tree_util.keystr(path) for path, _ in leaves],
                 "leaves": [np.array(leaf) for _, leaf in leaves]}
 
     def load_state_dict(self, saved: dict, state: Any) -> Any:
         """What was kept, as a pytree like `state`. Behind a resume, ahead of the first step, and in on_resume(). It is that of
         run.clock; under another policy than bsp an earlier one does, and so it does, with a warning, under bsp, where a node that
-        was lost comes back to a run that has gone on. Errors: ValueError for another clock, or another tree or shape."""
+        was lost comes back to a run that has gone on. Where gradients are applied on arrival (asp) a
+        stopped run goes on at its slowest node's clock, and each node with its last state, which is "over". Errors: ValueError for
+        another clock, or another tree or shape."""
         self._check_between("load_state_dict()")
         self._resumed.check_clock(saved)
         leaves, tree = jax.tree_util.tree_flatten_with_path(state)

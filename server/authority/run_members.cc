@@ -74,8 +74,8 @@ bool RunMembers::is_awaited(NodeId node) const {
 }
 
 bool RunMembers::all_awaited_came() const {
-  if (nobody_was_there() && nodes_at_start_) return enough_have_joined();
   const std::vector<NodeId> absent = in(NodeState::kAbsent);
+  if (nobody_was_there() && nodes_at_start_) return enough_have_joined() || absent.empty();
   return std::none_of(absent.begin(), absent.end(), [this](NodeId node) { return is_awaited(node); });
 }
 

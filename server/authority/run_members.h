@@ -72,7 +72,8 @@ class RunMembers {
   // At the save: then whoever comes will do.
   bool nobody_was_there() const;
   bool is_awaited(NodeId node) const;
-  // Or are known not to come any more. With nobody there at the save, of nodes that come and go: enough have joined.
+  // Or are known not to come any more. With nobody there at the save, of nodes that come and go: enough have joined, or
+  // no more can.
   bool all_awaited_came() const;
   // The join of a peer was refused: the usual cause of a run that does not begin.
   void refused(Peer peer, const std::string& why) { refused_[peer] = why; }

@@ -159,8 +159,8 @@ Status RunStart::lost_before_resume(NodeId node, const std::string& why, Ticks n
 
 // Nobody waits for it.
 void RunStart::leave_out(NodeId node, const std::string& why) {
-  members_[node] = NodeState::kGone;
-  if (members_.is_awaited(node)) {
+  const bool had_joined = std::exchange(members_[node], NodeState::kGone) != NodeState::kAbsent;
+  if (had_joined || members_.is_awaited(node)) {
     record_.churn().lost(node, why);
     log_.warn("node " + to_string(node) + " lost: " + why);
   }

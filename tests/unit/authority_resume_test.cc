@@ -229,6 +229,44 @@ TEST_CASE("of a run whose nodes were all lost those who come are waited for, and
   CHECK(run.summary().returned_nodes == run.summary().lost_nodes);
 }
 
+TEST_CASE(
+    "of a run whose nodes were all lost nobody waits for more than can come, and who goes again is lost") {
+  RunConfig config = saving_run(100);
+  config.cluster.nodes_at_start = 2;
+  SavingRun run(config);
+  run.keep(LogLevel::kWarn, run.warnings);
+  run.train(0, 1);
+  for (const Peer node : {kNode0, kNode1}) run.authority->lost(node, "its connection broke", run.now);
+  run.save(1);
+  run.resume();
+  run.shards_ready();
+  run.warnings.clear();
+  SECTION("all programs end") {
+    run.authority->program_ended(NodeId(1), "status 1", run.now);
+    CHECK_FALSE(run.over());
+    run.authority->program_ended(NodeId(0), "status 1", run.now);
+    REQUIRE(run.over());
+    CHECK_THAT(run.authority->result().message(),
+               Contains("the last was node 0: its program has ended with status 1"));
+  }
+  SECTION("all programs but one's end") {
+    run.come(1);
+    CHECK_FALSE(run.authority->training());
+    run.authority->program_ended(NodeId(0), "status 1", run.now);
+    REQUIRE(run.authority->training());
+    CHECK(run.sent.of<wire::Grant>(kNode1).size() == 1);
+    CHECK(run.warnings.empty());
+  }
+  SECTION("it had joined") {
+    run.come(1);
+    run.authority->lost(kNode1, "silent for 10.2 s", run.now);
+    CHECK(run.warnings == std::vector<std::string>{"node 1 lost: silent for 10.2 s"});
+    run.authority->fail(aborted("enough is known"), run.now);
+    REQUIRE(run.over());
+    CHECK(run.summary().lost_nodes == 3);
+  }
+}
+
 TEST_CASE("a node that comes first to a resumed run is late, also where training has not gone on yet") {
   RunConfig config = saving_run();
   config.cluster.nodes = 3;

@@ -101,21 +101,22 @@ class Attached:
         return self._samples.position
 
     def state_dict(self) -> dict:
-        """What a checkpoint of the servers does not have: "clock", "position", and with mode="worker" the "optimizer"'s state
-        with the names of its "parameters", in their order.
+        """What a checkpoint of the servers does not have: "clock", whether the run is "over" there, "position", and with
+        mode="worker" the "optimizer"'s state with the names of its "parameters", in their order.
         To be kept by clock: behind a resume run.clock says which one is needed, or else the newest before it
         (load_state_dict()). Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
-        return {"clock": self.clock, "position": self._samples.position, "parameters": self._names_of_optimizer(),
+        return {"clock": self.clock, "over": self.over, "position": self._samples.position, "parameters": self._names_of_optimizer(),
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
         """Behind a resume, ahead of the first step, and in on_resume(). The state is that of run.clock. Under another policy than
         bsp, where nodes that were behind go on at one clock with the others, an earlier one does; so does it, with a warning, under
-        bsp, where a node that was lost comes back to a run that has gone on. Errors: ValueError for one of a later clock, another
-        mode, or an optimizer of other parameters or another order of them, or one that an earlier version made, without
-        "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup of PyTorch's scales the
-        rate that it finds, for good."""
+        bsp, where a node that was lost comes back to a run that has gone on. Where gradients are applied on arrival (asp) a
+        stopped run goes on at its slowest node's clock, and each node with its last state, which is "over". Errors: ValueError for
+        any other of a later clock, another mode, or an optimizer of other parameters or another order of them, or one that an
+        earlier version made, without "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup
+        of PyTorch's scales the rate that it finds, for good."""
         self._check_between("load_state_dict()")
         self._resumed.check_clock(state)
         if (state["optimizer"] is None) != self._server_side:

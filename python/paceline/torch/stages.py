@@ -110,13 +110,13 @@ class Pipeline:
         return self._position
 
     def state_dict(self) -> dict:
-        """What a checkpoint of the servers does not have: "clock" and "position". To be kept by clock; all stages have the
+        """What a checkpoint of the servers does not have: "clock", "over" and "position". To be kept by clock; all stages have the
         same, however the model is cut. Random numbers, as dropout's, are the loop's own."""
-        return {"clock": self.clock, "position": self._position}
+        return {"clock": self.clock, "over": self.over, "position": self._position}
 
     def load_state_dict(self, state: dict) -> None:
-        """Behind a resume, ahead of the first step: the state of run.clock, or as attach()'s an earlier one where not under bsp.
-        Errors: ValueError for that of another clock."""
+        """Behind a resume, ahead of the first step: the state of run.clock, or where not under bsp another that attach()'s
+        takes. Errors: ValueError for that of another clock."""
         self._resumed.check_clock(state)
         self._position = state["position"]
         self._resumed.was_loaded()

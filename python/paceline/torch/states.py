@@ -7,6 +7,8 @@ from typing import Any, Iterable, Mapping, Optional, Set, Union
 
 import torch
 
+from .._resumed import ends_ahead
+
 _CHECKPOINT = re.compile(r"g\d+-v(\d+)")
 # By how many checkpoints the servers may be behind a node.
 _BEHIND = 8
@@ -47,6 +49,7 @@ class States:
         self._checkpoints = pathlib.Path(worker.value("run.out"), "checkpoint")
         self._folder = pathlib.Path(worker.value("run.out"), "states") if folder is None else pathlib.Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._ends_ahead = ends_ahead(worker)
         self._exact = worker.value("sync.policy") == "bsp"
         every, every_time = worker.value("checkpoint.every_clocks"), worker.value("checkpoint.every")
         if every_time != "null" and run.state_dict().get("optimizer") is not None:
@@ -64,10 +67,15 @@ class States:
 
     def load(self) -> None:
         """The state of run.clock goes into the run, or where there is none the newest before it; without any the loop begins
-        anew, which is warned of. Those of steps that are taken anew go. To be called in on_resume(), too."""
+        anew, which is warned of. Those of steps that are taken anew go. Where gradients are applied on arrival a loop that was ahead
+        at a stop goes on with its last state, whose file is of run.clock from here on. To be called in on_resume(), too."""
         self._clock = self._run.clock
         there = self._there()
         newest = max((clock for clock in there if clock <= self._clock), default=None)
+        last = max(there, default=0)
+        if self._ends_ahead and last > self._clock > 0 and torch.load(self._path(last)).get("over"):
+            os.replace(self._path(last), self._path(self._clock))
+            there, newest = there - {last}, self._clock
         if newest is not None and self._clock > 0:
             state = torch.load(self._path(newest))
             kept = state.pop("also", {})

@@ -299,11 +299,11 @@ def files(config, _):
         ((5, 10), True), ((5, 10), False), ((20,), True), ((0,), True), ((), True))))
     print("of every fifth:", *(sorted(needed(range(1, 13), versions, exact, 5)) for versions, exact in (
         ((5,), True), ((3, 7), True), ((3, 7), False), ((), True))))
-    for policy, every in (("bsp", "null"), ("bsp", "5"), ("ssp", "5")):
+    for policy, every in (("bsp", "null"), ("bsp", "5"), ("asp", "5"), ("ssp", "5")):
         values = {"sync.policy": policy, "checkpoint.every_clocks": every, "checkpoint.keep": "2", "run.out": f"{config}-{policy}-{every}",
-                  "checkpoint.every": "5m" if every == "null" else "null"}
+                  "checkpoint.every": "5m" if every == "null" else "null", "sync.apply": "eager" if policy == "asp" else "versioned"}
         worker = types.SimpleNamespace(node=1, existing="continue", value=values.get)
-        run = types.SimpleNamespace(worker=worker, clock=0, over=False, state_dict=lambda: {"clock": run.clock},
+        run = types.SimpleNamespace(worker=worker, clock=0, over=False, state_dict=lambda: {"clock": run.clock, "over": run.over},
                                     load_state_dict=lambda state: print("loads", state["clock"], end="; "))
         out, states = values["run.out"], States(run)
 
@@ -318,7 +318,8 @@ def files(config, _):
         states.keep()
         print(policy, every, *there(), end="; ")
         run.clock = 10
-        states = States(run)
+        for _ in range(2):  # it is killed, and resumed once more
+            states = States(run)
         print(*there(), end="; ")
         worker.existing = "replace"
         States(run)
@@ -452,6 +453,13 @@ def loaded(_, __):
             print(policy, comes_back, clock, "is loaded", *said)
         except ValueError as error:
             print(policy, comes_back, clock, "is refused:", error)
+    for apply, over in itertools.product(("versioned", "eager"), (False, True)):  # its last, of a stopped run
+        worker.value = {"sync.policy": "ssp", "sync.apply": apply}.get
+        try:
+            Resumed(worker, True).check_clock({"clock": 6, "over": over})
+            print(apply, over, "is loaded")
+        except ValueError:
+            print(apply, over, "is refused")
     said.clear()
     for _ in range(2):
         resumed.warn_if_not_loaded("it begins anew")
