@@ -1,4 +1,4 @@
-"""Models, optimizers and mini-batches of torch_loops.py and torch_edges.py, as numbers that are a function of step and node."""
+"""Models, optimizers and mini-batches of torch_loops.py, torch_edges.py and torch_samples.py, as numbers that are a function of step and node."""
 
 import torch
 

@@ -235,14 +235,14 @@ class TorchLoop(ForeignTest):
 
     def test_a_round_s_samples_are_those_of_its_passes_by_the_model_itself(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
-        server, loop = self.server(0), self.loop("counted", 0, of="torch_edges.py")
+        server, loop = self.server(0), self.loop("counted", 0, of="torch_samples.py")
         self.assert_ends(loop, 0)
         self.assertEqual(loop.output(), "counted: 3")
         self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
 
     def test_a_model_that_is_compiled_behind_attach_is_compiled_as_often_as_without(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.2}, batch_size: 8, total_iterations: 50", nodes=1)
-        server, loop = self.server(0), self.loop("compiles", 0, of="torch_edges.py")
+        server, loop = self.server(0), self.loop("compiles", 0, of="torch_samples.py")
         self.assert_ends(loop, 0)
         self.assertRegex(loop.output(), "compiled: 1 [12]$")  # once more for a second backward()
         self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
@@ -263,7 +263,7 @@ class TorchLoop(ForeignTest):
             with self.subTest(steps):
                 self.run_dir = self.folder / str(steps)
                 self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 50", nodes=1)
-                server, loop = self.server(0), self.loop("unseen", 0, steps, of="torch_edges.py")
+                server, loop = self.server(0), self.loop("unseen", 0, steps, of="torch_samples.py")
                 self.assertEqual(loop.end(), 0, loop.errors())  # the servers' rate is not the local one
                 self.assertEqual(loop.output().splitlines(), [f"eval True {8 * steps} {8 * steps}", f"part False {8 * steps} {16 * steps}",
                                                               f"reported True {5 * steps} {21 * steps}"])
