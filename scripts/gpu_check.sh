@@ -90,9 +90,9 @@ checked() {
   shift 3
   run_whole "${limited[@]}" "$@" >"$log" 2>&1 || status=$?
   tail -n 12 "$log" >&2
-  say_checked "$benchmark" "$what" "$status" "$((SECONDS - began))"
+  print_checked "$benchmark" "$what" "$status" "$((SECONDS - began))"
 }
-say_checked() { # BENCHMARK WHAT STATUS SECONDS
+print_checked() { # BENCHMARK WHAT STATUS SECONDS
   echo "{\"benchmark\": \"$1\", \"what\": \"$2\", \"status\": $3, \"seconds\": $4, \"programs\": \"$programs\"}" |
     tee -a "$lines"
 }
@@ -117,7 +117,7 @@ sanitizer() {
   cases+=",$few,the_loss_of_training_with_cuda*,steps_with_a_state_on_a_gpu*,a_predicted_mini_batch*"
   if ! sanitizer=$(command -v compute-sanitizer || command -v /usr/local/cuda/bin/compute-sanitizer); then
     echo "== no compute-sanitizer: memory on the GPU is not watched" >&2
-    for tool in memcheck initcheck racecheck synccheck; do say_checked sanitizer "$tool" 127 0; done
+    for tool in memcheck initcheck racecheck synccheck; do print_checked sanitizer "$tool" 127 0; done
     return
   fi
   # Hazards and barriers are within one launch: another kernel is not needed to see them in ours.

@@ -40,10 +40,10 @@ done
 
 # The effective configuration is worked out once and given to every daemon. `get` reads one key of it. The data are looked
 # at here, too, and the model that a run begins with: one line says what is wrong with them, where every node would say it.
-looks=(--data)
-[ -z "$resume" ] || looks+=(--resume)
-[ -n "$resume$resume_or_start" ] || looks+=(--init)
-"$bin/paceline" check-config "$config" "${overrides[@]}" "${looks[@]}" >/dev/null || exit $?
+checks=(--data)
+[ -z "$resume" ] || checks+=(--resume)
+[ -n "$resume$resume_or_start" ] || checks+=(--init)
+"$bin/paceline" check-config "$config" "${overrides[@]}" "${checks[@]}" >/dev/null || exit $?
 get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
 nodes=$(get cluster.nodes) && shards=$(get cluster.shards) && data=$(get data.path) || exit 2
 [ "$(get cluster.replicas)" = 1 ] ||
@@ -64,7 +64,7 @@ fi
 
 made_for "$out"
 mkdir -p "$out" || fail "cannot create $out" 1
-[ -n "$resume$resume_or_start" ] || make_way "$out" --out
+[ -n "$resume$resume_or_start" ] || clear_run "$out" --out
 
 sockets=''
 if [ -z "$tcp" ]; then
@@ -78,11 +78,11 @@ if [ -z "$tcp" ]; then
   for ((k = 0; k < shards; k++)); do list+="${list:+,}ipc://$sockets/$k"; done
   overrides+=("cluster.endpoints=[$list]")
 fi
-server_mode=$force node_mode=$force told=()
+server_mode=$force node_mode=$force settings=()
 read_from=$out/config.yaml
 if [ -n "$resume$resume_or_start" ]; then
   # The run's configuration stays what it was; of one that is begun the server writes it.
-  told=("${overrides[@]}") read_from=$config
+  settings=("${overrides[@]}") read_from=$config
   if [ -n "$resume" ]; then
     server_mode=--resume node_mode=--resume
   elif goes_on; then
@@ -98,7 +98,7 @@ said=$(stat -c %s "$out/server.log" 2>/dev/null) || said=0 # by earlier generati
 summary_id() { stat -c '%i %y' "$out/summary.json" 2>/dev/null; }
 earlier=$(summary_id) # what a resume that is refused leaves as it was
 
-tell() { if [ "$2" = USR2 ]; then ask_to_save "${pids[$1]}"; else kill -s "$2" "${pids[$1]}" 2>/dev/null; fi; }
+signal_daemon() { if [ "$2" = USR2 ]; then ask_to_save "${pids[$1]}"; else kill -s "$2" "${pids[$1]}" 2>/dev/null; fi; }
 training_began() {
   [ "$(stat -c %s "$out/server.log" 2>/dev/null)" -ge "$said" ] 2>/dev/null || said=0 # it was begun anew
   tail -c "+$((said + 1))" "$out/server.log" 2>/dev/null | grep -qs 'training begins\|training goes on'
@@ -114,10 +114,10 @@ trap cleanup EXIT
 # A process group of its own each: Ctrl-C in the terminal reaches this script alone, which passes it on in order.
 launch() { setpriv --pdeathsig TERM setsid "$@" </dev/null & pids+=($!); }
 for ((k = 0; k < shards; k++)); do
-  launch "$bin/paceline-server" "$read_from" --shard "$k" ${server_mode:+"$server_mode"} "${told[@]}"
+  launch "$bin/paceline-server" "$read_from" --shard "$k" ${server_mode:+"$server_mode"} "${settings[@]}"
 done
 for ((i = 0; i < nodes; i++)); do
-  launch "$bin/paceline-worker" "$read_from" --node "$i" ${node_mode:+"$node_mode"} "${told[@]}"
+  launch "$bin/paceline-worker" "$read_from" --node "$i" ${node_mode:+"$node_mode"} "${settings[@]}"
 done
 on_signals stop save
 

@@ -50,7 +50,7 @@ asked_early=''
 # shellcheck disable=SC2317 # called by a trap
 save_nothing() {
   asked_early=yes
-  say "asked for a checkpoint before there is a server that has something to save"
+  note "asked for a checkpoint before there is a server that has something to save"
 }
 trap 'exit 1' INT TERM HUP
 trap save_nothing USR1 USR2
@@ -101,7 +101,7 @@ resume=''
 if [ -n "$resume_or_start" ]; then
   if (cd "$out" && eval "$to_go_on"); then resume=--resume; else force=--force; fi
 fi
-[ -n "$resume$doctor" ] || make_way "$out" --out
+[ -n "$resume$doctor" ] || clear_run "$out" --out
 
 # Threads by processors. A run that goes on has those it began with, or it would be another.
 cpus=${place_cpus[${node_place[0]}]}
@@ -114,9 +114,9 @@ if ! sed 's/#.*//' "$config" | grep -q 'threads_per_node' && [[ " ${given[*]}" !
 fi
 threads=$(get cluster.threads_per_node) || exit 2
 [ "$threads" -le "$cpus" ] ||
-  say "$threads threads of a node share $cpus processors of a task; give more (sbatch --cpus-per-task), or fewer threads"
+  note "$threads threads of a node share $cpus processors of a task; give more (sbatch --cpus-per-task), or fewer threads"
 if [ "$(get checkpoint.every)$(get checkpoint.every_clocks)" = nullnull ]; then
-  say "no checkpoints are configured; one is written every 10 minutes (checkpoint.every)"
+  note "no checkpoints are configured; one is written every 10 minutes (checkpoint.every)"
   given+=(checkpoint.every=10m)
 fi
 
@@ -217,9 +217,9 @@ training_began() {
   [ "$(stat -c %s "$out/server.log" 2>/dev/null)" -ge "$said" ] 2>/dev/null || said=0 # it was begun anew
   tail -c "+$((said + 1))" "$out/server.log" 2>/dev/null | grep -qs 'training begins\|training goes on'
 }
-# tell N SIGNAL: by scancel, not by srun, which makes of a SIGTERM or SIGHUP of its own the sudden end of its step.
+# signal_daemon N SIGNAL: by scancel, not by srun, which makes of a SIGTERM or SIGHUP of its own the sudden end of its step.
 step_name() { if [ "$1" -lt "$shards" ]; then echo "shard-$1"; else echo "node-$(($1 - shards))"; fi; }
-tell() {
+signal_daemon() {
   local id
   id=$(squeue --noheader --steps "--jobs=$jobs" --format='%i %j' 2>/dev/null |
     awk -v name="$(step_name "$1")" '$2 == name { print $1 }' | tail -n 1)
@@ -228,8 +228,8 @@ tell() {
 }
 place_of_shard() { if [ -n "$shards_apart" ]; then alone_at "$@"; else beside_at "$@"; fi; }
 
-# look_at NAME INPUT WORD…: what `paceline doctor` says of the place that `step` is at.
-look_at() {
+# doctor_at NAME INPUT WORD…: what `paceline doctor` says of the place that `step` is at.
+doctor_at() {
   echo "== $1 on ${place_host[$place]}"
   "${step[@]}" bash "$root/scripts/lib/slurm_task.sh" "$folders" 0 "$bin/paceline" doctor -- "${@:3}" <"$files/$2.tar" || unfit=1
 }
@@ -238,19 +238,19 @@ if [ -n "$doctor" ]; then
   for ((k = 0; k < shards; k++)); do
     place=${shard_place[$k]}
     place_of_shard "$place" "shard-$k"
-    look_at "server shard $k" server --shard "$k" ${force:+"$force"}
+    doctor_at "server shard $k" server --shard "$k" ${force:+"$force"}
   done
   for ((i = 0; i < nodes; i++)); do
     place=${node_place[$i]}
     alone_at "$place" "node-$i"
-    look_at "node $i" "node-$i" --node "$i" ${force:+"$force"}
+    doctor_at "node $i" "node-$i" --node "$i" ${force:+"$force"}
   done
   exit "$unfit"
 fi
 
 # begin_again: what --requeue is for.
 begin_again() {
-  say "asks Slurm to begin job $job again"
+  note "asks Slurm to begin job $job again"
   scontrol requeue "$job" || fail "Slurm does not begin job $job again; submit it once more with --resume-or-start" 1
   exit 1
 }
@@ -275,13 +275,13 @@ done
 on_signals stop save
 trap 'stop hangup' TERM
 # shellcheck disable=SC2317 # called by a trap
-save() { tell 0 USR2 || save_nothing; }
+save() { signal_daemon 0 USR2 || save_nothing; }
 # shellcheck disable=SC2317 # called by a trap
 stop_to_go_on() {
   [ -z "$will_go_on" ] || return 0
   will_go_on=yes
-  say "stopping, for the job to be begun again"
-  until tell 0 TERM; do # its step may be about to begin
+  note "stopping, for the job to be begun again"
+  until signal_daemon 0 TERM; do # its step may be about to begin
     kill -0 "${pids[0]}" 2>/dev/null || return 0
     sleep 0.2
   done
@@ -297,7 +297,7 @@ pids=()
 for status in "${statuses[@]}"; do [ "$status" -lt 128 ] || killed=yes; done
 for n in "${!statuses[@]}"; do
   if [ "${statuses[$n]}" -ne 0 ] && [ "$result" -eq 0 ]; then
-    say "$(name_of "$n") ended with status ${statuses[$n]} although the run succeeded; see the logs in $out"
+    note "$(name_of "$n") ended with status ${statuses[$n]} although the run succeeded; see the logs in $out"
   fi
 done
 [ ! "$out/summary.json" -nt "$files/run.yaml" ] || "$bin/paceline" report "$out"

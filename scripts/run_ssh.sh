@@ -83,7 +83,7 @@ warn_of_loopback() {
       awk '$2 == "STREAM" { print $1; exit }')
     case "$address" in
       127.* | ::1)
-        say "${endpoints[$k]} leads to $address on ${servers[$k]}, where no other host comes; give what all reach"
+        note "${endpoints[$k]} leads to $address on ${servers[$k]}, where no other host comes; give what all reach"
         ;;
     esac
   done
@@ -111,7 +111,7 @@ launch() {
   ) &
   pids+=($!)
 }
-tell() { echo "$2" >&"${inputs[$1]}"; }
+signal_daemon() { echo "$2" >&"${inputs[$1]}"; }
 # on_authority COMMAND: for its shell in the checkout, with nothing to read.
 # shellcheck disable=SC2086
 on_authority() { $ssh "${servers[0]}" "cd $quoted && $1" </dev/null; }
@@ -187,7 +187,7 @@ fetch_trace() {
     if [ -f "$2/sent/$part" ] && [ ! -L "$2/sent/$part" ]; then
       mv "$2/sent/$part" "$parts/" || return 1
     else
-      say "no $part from $1"
+      note "no $part from $1"
     fi
   done
 }
@@ -199,14 +199,14 @@ gather_trace() {
   for host in "${every_host[@]}"; do
     [ "$host" != "${servers[0]}" ] || continue
     place=$((place + 1))
-    fetch_trace "$host" "$pipes/trace-$place" || say "no part of the trace from $host"
+    fetch_trace "$host" "$pipes/trace-$place" || note "no part of the trace from $host"
   done
   there=$(cd "$parts" && echo *)
   [ "$there" != '*' ] || return 0
   # shellcheck disable=SC2086
   tar -C "$parts" -czf - $there | timeout --foreground "$fetch_seconds" $ssh "${servers[0]}" \
     "cd $quoted && tar -C $run_dir -xzf - --no-same-owner && build/release/bin/paceline trace $run_dir" ||
-    say "the trace on ${servers[0]} lacks the other hosts' parts"
+    note "the trace on ${servers[0]} lacks the other hosts' parts"
 }
 # report: the phase table, where this run has come to one.
 report() {

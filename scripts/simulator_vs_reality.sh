@@ -58,7 +58,7 @@ overrides_of() {
       calibration-as-it-is-[2-9] | calibration-as-it-is-[1-9][0-9]) echo "run.seed=$((100 + ${1##*-}))" ;;
     ssp1-as-it-is) echo "run.seed=2 sync.threshold=1" ;;
     bsp-as-it-is) echo "run.seed=2 sync.policy=bsp $none" ;;
-    asp-as-it-is) echo "run.seed=2 sync.policy=asp $none sync.pull_order=ahead" ;; # as is simulated
+    asp-as-it-is) echo "run.seed=2 sync.policy=asp $none sync.pull_order=before_push" ;; # as is simulated
     dtssp-learns) echo "run.seed=2 sync.policy=dtssp sync.threshold_min=3 sync.threshold_max=15" ;;
     ssp1) echo "run.seed=2 sync.threshold=1" ;;
     ssp10) echo "run.seed=2 sync.threshold=10" ;;

@@ -17,9 +17,9 @@ namespace paceline::server {
 
 class BackgroundThread final : public Background {
  public:
-  // `loop` calls each `done`, and `behind` after it; it outlives this.
-  BackgroundThread(boost::asio::io_context& loop, std::function<void()> behind)
-      : loop_(loop), behind_(std::move(behind)) {}
+  // `loop` calls each `done`, and `after_each` after it; it outlives this.
+  BackgroundThread(boost::asio::io_context& loop, std::function<void()> after_each)
+      : loop_(loop), after_each_(std::move(after_each)) {}
   // Waits until all work is done. Nobody is told of it any more.
   ~BackgroundThread() override {
     if (pool_) pool_->join();
@@ -35,14 +35,14 @@ class BackgroundThread final : public Background {
           boost::asio::post(loop_, [this, result, done = std::move(done), here = std::move(here)] {
             if (here) here(result, result);
             done(result, steady_now());
-            behind_();
+            after_each_();
           });
         });
   }
 
  private:
   boost::asio::io_context& loop_;
-  const std::function<void()> behind_;
+  const std::function<void()> after_each_;
   std::unique_ptr<boost::asio::thread_pool> pool_;
 };
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/status.h"
-#include "server/authority/hand_over.h"
+#include "server/authority/reconfigure.h"
 
 namespace paceline::server {
 
@@ -33,11 +33,11 @@ class EndOfRun {
   const std::optional<Status>& result_of_run() const { return result_of_run_; }
 
   // The servers of the run go on by themselves.
-  void hands_over(bool does) { hands_over_ = does; }
-  bool hands_over() const { return hands_over_; }
+  void reconfigures(bool does) { reconfigures_ = does; }
+  bool reconfigures() const { return reconfigures_; }
   // This one comes back, as a replica that follows.
-  void return_later() { returns_ = true; }
-  bool returns() const { return returns_; }
+  void rejoin_later() { rejoins_ = true; }
+  bool rejoins() const { return rejoins_; }
   // What is made of the server next, once it has ended.
   void restart(RestartRequest request) { restart_ = request; }
   const std::optional<RestartRequest>& restart_request() const { return restart_; }
@@ -47,8 +47,8 @@ class EndOfRun {
   bool ended_ = false;
   Status result_ = internal_error("the server's loop ended before the run");
   std::optional<Status> result_of_run_;
-  bool hands_over_ = false;
-  bool returns_ = false;
+  bool reconfigures_ = false;
+  bool rejoins_ = false;
   std::optional<RestartRequest> restart_;
 };
 

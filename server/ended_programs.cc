@@ -44,9 +44,9 @@ void EndedPrograms::read() {
 bool EndedPrograms::take(const std::string& line) {
   std::uint32_t node = 0;
   const char* const end = line.data() + line.size();
-  const auto [behind, error] = std::from_chars(line.data(), end, node);
-  if (error != std::errc() || node >= nodes_ || end - behind < 2 || *behind != ' ') return false;
-  ended_(NodeId(node), std::string(behind + 1, end));
+  const auto [after, error] = std::from_chars(line.data(), end, node);
+  if (error != std::errc() || node >= nodes_ || end - after < 2 || *after != ' ') return false;
+  ended_(NodeId(node), std::string(after + 1, end));
   return true;
 }
 

@@ -41,7 +41,7 @@ inline std::string bracketed_last_seen(Peer peer, const LastSeen& last_seen) {
 }
 
 // "shard 2 (last seen 0.4 s ago)", "shard 0"
-inline std::string with_last_seen_behind(Peer peer, const LastSeen& last_seen) {
+inline std::string with_last_seen_after(Peer peer, const LastSeen& last_seen) {
   return to_string(peer) + bracketed_last_seen(peer, last_seen);
 }
 

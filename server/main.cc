@@ -214,7 +214,7 @@ int server_main(int argc, char** argv) {
   const std::string name = (shard == kAuthority ? "paceline-server" : "paceline-server " + to_string(shard)) +
                            (given.replica > 0 ? " replica " + std::to_string(given.replica) : "");
   const auto log = Log::open(log_file(*config, shard), name, config->run.log_level,
-                             given.resume ? Log::Begin::kBehind : Log::Begin::kAnew, errors.writer());
+                             given.resume ? Log::Begin::kAppend : Log::Begin::kTruncate, errors.writer());
   if (!log.is_ok()) return fail(log.status(), errors);
   if (!lock->warning.empty()) log->warn(lock->warning);
 
@@ -231,7 +231,7 @@ int server_main(int argc, char** argv) {
                         given.replica,
                         follows ? Role::kFollows : Role::kBegins,
                         /*expects_follower=*/true,
-                        /*returns=*/false,
+                        /*rejoins=*/false,
                         /*asks_after=*/Duration(0),
                         given.force != Force::kNo};
   BetweenServers between(stops);
@@ -245,7 +245,7 @@ int server_main(int argc, char** argv) {
     options.resume = restart->serves;
     options.role = options.resume ? Role::kGoesOn : Role::kFollows;
     options.expects_follower = restart->expects_follower;
-    options.returns = restart->returns;
+    options.rejoins = restart->rejoins;
     options.asks_after =
         restart->has_followed ? pause_before_return(config->cluster.lease, returns++) : Duration(0);
     ended = serve(*config, shard, *log, options, given.ended_programs, stops, between, errors);

@@ -137,7 +137,7 @@ Status Membership::enter(Peer peer, std::uint64_t incarnation, const Connection&
     return failed_precondition(to_string(peer) +
                                ": this process of it has gone, and is not taken back; start it anew");
   }
-  // A join said twice is harmless; of another connection of the same process go_on() knows what to make.
+  // A join given twice is harmless; of another connection of the same process go_on() knows what to make.
   const bool same = member.incarnation == incarnation && member.connection == connection;
   if (member.state == State::kPresent && !same) {
     return failed_precondition(to_string(peer) +

@@ -18,9 +18,9 @@ void OwnShard::on_status(const Status& state) {
   around_.setup.is_authority() ? around_.resuming.fail(state) : around_.link.leave_with(state);
 }
 
-void OwnShard::on_replies_left() {
+void OwnShard::on_replies_sent() {
   if (around_.end.ended()) return;
-  on_status(service_.on_replies_left());
+  on_status(service_.on_replies_sent());
   drain_();
 }
 

@@ -34,7 +34,7 @@ class OwnShard {
 
   // What it says after each call. One that is broken ends the run, or this server.
   void on_status(const Status& state);
-  void on_replies_left();
+  void on_replies_sent();
   // Has it work ahead, behind what the sockets have for us: they are looked at again before each piece of it.
   void work_ahead();
 

@@ -26,7 +26,7 @@ Resuming::Resuming(const ServerSetup& setup, const RunClock& clock, EndOfRun& en
       generation_(generation),
       shard_status_(std::move(shard_status)) {}
 
-Status Resuming::look_for_checkpoints() {
+Status Resuming::find_checkpoints() {
   PACELINE_ASSIGN_OR_RETURN(own_files_, own_files(setup_.config, setup_.shard));
   for (const CheckpointFolder::Refused& refused : own_files_.refused) {
     if (!keys_that_differ(setup_.config, refused).empty()) continue;  // which is said once, with the keys

@@ -39,7 +39,7 @@ class Resuming {
 
   // Before anybody is connected to. Errors: kFailedPrecondition there is nothing to go on from, where nobody
   // else is to be asked; kUnavailable the run directory cannot be read.
-  [[nodiscard]] Status look_for_checkpoints();
+  [[nodiscard]] Status find_checkpoints();
   // This shard's own files that are intact.
   const std::vector<wire::IntactFile>& intact() const { return own_files_.intact; }
 

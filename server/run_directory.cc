@@ -33,10 +33,10 @@ std::vector<fs::path> marks_of_a_run(const RunConfig& config, ShardId shard) {
 
 // The number between the two, in "worker-3.log" or "algorithms-node3.txt"; nothing in any other name.
 std::optional<std::uint64_t> number_in(const std::string& name, const std::string& before,
-                                       const std::string& behind) {
-  if (name.size() < before.size() + behind.size()) return std::nullopt;
-  if (!name.starts_with(before) || !name.ends_with(behind)) return std::nullopt;
-  const std::string digits = name.substr(before.size(), name.size() - before.size() - behind.size());
+                                       const std::string& after) {
+  if (name.size() < before.size() + after.size()) return std::nullopt;
+  if (!name.starts_with(before) || !name.ends_with(after)) return std::nullopt;
+  const std::string digits = name.substr(before.size(), name.size() - before.size() - after.size());
   const bool number =
       !digits.empty() && digits.size() < 10 && digits.find_first_not_of("0123456789") == std::string::npos;
   return number ? std::optional(std::stoull(digits)) : std::nullopt;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::chrono::seconds kStatusEvery{1};
 // A wait that is worth a line lasts for seconds.
-constexpr std::chrono::seconds kLookEvery{1};
+constexpr std::chrono::seconds kCheckEvery{1};
 
 }  // namespace
 
@@ -22,13 +22,13 @@ paceline::Status RunDisplay::open_http(Ticks now) {
   return paceline::Status::ok();
 }
 
-void RunDisplay::look(bool trains, Ticks now) {
+void RunDisplay::update(bool trains, Ticks now) {
   const bool begins = trains && !training_shown_;
   if (is_shown() && (begins || now >= next_status_)) show(trains, now);
 }
 
 void RunDisplay::end(Ticks now) {
-  for (const std::string& line : stalls_.look({}, now)) setup_.log.info(line);
+  for (const std::string& line : stalls_.check({}, now)) setup_.log.info(line);
   if (is_shown()) show(/*trains=*/false, now);
   display_.end();
 }
@@ -46,10 +46,10 @@ void RunDisplay::show(bool trains, Ticks now) {
   display_.show(shown, now);
 }
 
-void RunDisplay::look_for_stalls(const std::function<std::vector<Wait>()>& waits, Ticks now) {
-  if (now < next_look_) return;
-  next_look_ = now + kLookEvery;
-  for (const std::string& line : stalls_.look(waits(), now)) setup_.log.info(line);
+void RunDisplay::check_stalls(const std::function<std::vector<Wait>()>& waits, Ticks now) {
+  if (now < next_check_) return;
+  next_check_ = now + kCheckEvery;
+  for (const std::string& line : stalls_.check(waits(), now)) setup_.log.info(line);
 }
 
 void RunDisplay::explain(const std::vector<Wait>& waits, Ticks now) {

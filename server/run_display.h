@@ -29,18 +29,18 @@ class RunDisplay {
         display_(setup.options.progress, setup.options.progress_style, terminal_size) {}
 
   // From now on there is something to show. Of the authority that serves: errors of run.http.
-  void begin(Ticks now) { next_status_ = next_look_ = now; }
+  void begin(Ticks now) { next_status_ = next_check_ = now; }
   [[nodiscard]] paceline::Status open_http(Ticks now);
   std::string http_address() const { return http_ ? http_->address() : ""; }
 
   // In each tick. `trains`: training is under way; as it begins it is shown, too, for that says that everybody
   // is there.
-  void look(bool trains, Ticks now);
+  void update(bool trains, Ticks now);
   // A last time: nothing is waited for any more.
   void end(Ticks now);
 
   // In each tick: waits that have become long.
-  void look_for_stalls(const std::function<std::vector<Wait>()>& waits, Ticks now);
+  void check_stalls(const std::function<std::vector<Wait>()>& waits, Ticks now);
   // Somebody asks what is waited for.
   void explain(const std::vector<Wait>& waits, Ticks now);
   // What the status says of them.
@@ -57,7 +57,7 @@ class RunDisplay {
   StallLog stalls_;
   std::unique_ptr<HttpServer> http_;  // the authority's, with run.http
   Ticks next_status_;
-  Ticks next_look_;  // for stalls
+  Ticks next_check_;  // for stalls
   bool training_shown_ = false;
 };
 

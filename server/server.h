@@ -19,7 +19,7 @@
 #include "common/log/log.h"
 #include "common/status.h"
 #include "common/wire/transport.h"
-#include "server/authority/hand_over.h"
+#include "server/authority/reconfigure.h"
 #include "server/http/live_state.h"
 #include "server/status_display.h"
 
@@ -38,14 +38,14 @@ struct ServerOptions {
   // What run.http shows besides numbers.
   LivePages pages = {};
   // Which of the shard's replicas (cluster.replicas), and what it is to the other one: it begins the run, it
-  // follows the one that serves, or goes on serving after a hand-over, with a follower or without.
+  // follows the one that serves, or goes on serving after a reconfiguration, with a follower or without.
   // config.run.out is another folder for each.
   enum class Role { kBegins, kFollows, kGoesOn };
   std::uint32_t replica = 0;
   Role role = Role::kBegins;
   bool expects_follower = true;
   // One that follows: it was lost to the one that serves, and comes back; and how long it does not ask to.
-  bool returns = false;
+  bool rejoins = false;
   Duration asks_after{0};
   // It begins in the place of an earlier run that has not ended (--force).
   bool replaces = false;

@@ -34,10 +34,10 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       channels_(shard),
       shard_outbox_(Speaker::kShard, *this),
       authority_outbox_(Speaker::kAuthority, *this),
-      replies_left_(std::make_shared<Wake>(io, [this] { own_shard_.on_replies_left(); })),
+      replies_sent_(std::make_shared<Wake>(io, [this] { own_shard_.on_replies_sent(); })),
       shard_checkpoints_(shard, config, background_, shard_outbox_, log),
       service_(
-          shard, config, shard_outbox_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_),
+          shard, config, shard_outbox_, log, [wake = replies_sent_] { wake->call(); }, &shard_checkpoints_),
       background_(io, [this] { drain(); }),
       authority_(setup_, authority_outbox_, background_),
       connections_(setup_, clock_, end_, role_, service_),
@@ -66,7 +66,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
 }
 
 Status ServerLoop::open(wire::Context& context) {
-  if (generation_.resumes) PACELINE_RETURN_IF_ERROR(resuming_.look_for_checkpoints());
+  if (generation_.resumes) PACELINE_RETURN_IF_ERROR(resuming_.find_checkpoints());
   PACELINE_RETURN_IF_ERROR(
       connections_.open(context, io_, [this](const wire::PeerId& from, Result<wire::Message> message) {
         on_router(from, std::move(message));
@@ -144,7 +144,7 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
     if (shards_.on_join(from, *join, now)) resuming_.on_shard(from, *join, now);
     return;
   }
-  if (!peer) return connections_.refuse_stranger(from, body);
+  if (!peer) return connections_.refuse_unknown(from, body);
   if (connections_.members().is_gone(*peer)) return connections_.refuse_gone(from, *peer);
   connections_.members().seen(*peer, now);
   if (const Status shared = sessions_.sharing().confirm(from, *peer, body); !shared.is_ok()) {
@@ -321,9 +321,9 @@ void ServerLoop::take_over(Ticks now) {
 
 // What is queued still leaves: the sockets linger.
 void ServerLoop::close() {
-  if (authority_ && !role_.follows()) end_.hands_over(authority_->over() && authority_->hands_over());
-  if (replication_ && replication_->serving().is_deposed()) end_.hands_over(false);
-  if (end_.hands_over() || end_.returns()) {
+  if (authority_ && !role_.follows()) end_.reconfigures(authority_->over() && authority_->reconfigures());
+  if (replication_ && replication_->serving().is_deposed()) end_.reconfigures(false);
+  if (end_.reconfigures() || end_.rejoins()) {
     end_.restart(replication_ ? replication_->restart_request() : RestartRequest{.serves = true});
   }
   display_.end(clock_.now());

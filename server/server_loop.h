@@ -59,7 +59,7 @@ class ServerLoop final : private SpeakerOutbox::Route {
   ServerLoop(boost::asio::io_context& io, const RunConfig& config, ShardId shard, const Log& log,
              ServerOptions options);
   ~ServerLoop() override {
-    replies_left_->close();
+    replies_sent_->close();
     authority_.end();  // its background may be the replication's, which is made behind it
   }
   ServerLoop(const ServerLoop&) = delete;
@@ -105,7 +105,7 @@ class ServerLoop final : private SpeakerOutbox::Route {
   ServerChannels channels_;
   SpeakerOutbox shard_outbox_;
   SpeakerOutbox authority_outbox_;
-  const std::shared_ptr<Wake> replies_left_;  // by ZeroMQ's thread
+  const std::shared_ptr<Wake> replies_sent_;  // by ZeroMQ's thread
   ShardCheckpoints shard_checkpoints_;
   ShardService service_;
   BackgroundThread background_;

@@ -17,7 +17,7 @@ void ServerRequests::stop_now(const std::string& reason) {
   if (of_.role.follows()) return of_.end.end(aborted(reason));
   const bool has_begun = is_authority ? static_cast<bool>(of_.authority) : of_.link.is_welcomed();
   // The next one is told, too (main.cc).
-  if (of_.end.hands_over() || (of_.authority && of_.authority->hands_over())) return;
+  if (of_.end.reconfigures() || (of_.authority && of_.authority->reconfigures())) return;
   if (of_.setup.options.role == ServerOptions::Role::kGoesOn && !has_begun) {
     return of_.resuming.stop_when_resumed(reason);  // once it knows the others, which are to stop as well
   }

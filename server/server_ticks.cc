@@ -39,16 +39,16 @@ void ServerTicks::schedule() {
 
 void ServerTicks::tick() {
   if (server_.role.follows()) return server_.replication->following().tick();
-  if (server_.replication) server_.replication->look_at_lease();
+  if (server_.replication) server_.replication->check_lease();
   if (server_.end.ended()) return;
   const Ticks now = server_.clock.now();
-  const auto stalls = [&] { server_.display.look_for_stalls([&] { return server_.view.waits(now); }, now); };
+  const auto stalls = [&] { server_.display.check_stalls([&] { return server_.view.waits(now); }, now); };
   Losses& losses = server_.connections.losses();
   server_.connections.keep_out(now);
   // Who may not act judges nobody either; afterwards it is as if it had stood still.
   if (server_.role.served() && !server_.role.acts()) {
     stalls();
-    return server_.display.look(trains(), now);
+    return server_.display.update(trains(), now);
   }
   // Whoever was stopped (SIGSTOP, a suspended machine, a long apply) finds everybody's last message old.
   const Pause pause{now - last_ - kTick, now};
@@ -61,7 +61,7 @@ void ServerTicks::tick() {
     // What waits for it, or was lent to it, goes, too.
     if (lost.peer.is_node()) server_.connections.disconnect(lost.peer.node());
   }
-  if (server_.replication) server_.replication->serving().look_after_follower(now);
+  if (server_.replication) server_.replication->serving().check_follower(now);
   if (now >= next_heartbeat_) heartbeat(now);
   if (server_.role.is_held_up(now)) {
     server_.service.discount_pause({since_last, now});  // nobody could take what has not left here
@@ -84,9 +84,9 @@ void ServerTicks::tick() {
   } else if (server_.setup.is_authority()) {
     server_.resuming.check(now);
   } else {
-    server_.link.check(now, losses.given_to_come_back(kAuthority));
+    server_.link.check(now, losses.time_to_reconnect(kAuthority));
   }
-  server_.display.look(trains() && !server_.end.ended(), now);
+  server_.display.update(trains() && !server_.end.ended(), now);
 }
 
 void ServerTicks::discount_pause(const Pause& pause) {

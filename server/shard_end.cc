@@ -21,7 +21,7 @@ void ShardEnd::run_over(const wire::RunOver& over) {
 }
 
 void ShardEnd::is_done(const wire::RunOver& over) {
-  end_.hands_over(over.hands_over);
+  end_.reconfigures(over.reconfigures);
   report();
   if (authority_) return;
   end_.set_result(Status(over.code, over.message));

@@ -41,7 +41,7 @@ std::vector<Clock> applied_for(Peer to, const Snapshot& state, const Cluster& cl
 }  // namespace
 
 ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-                           std::function<void()> replies_left, ShardCheckpoints* checkpoints)
+                           std::function<void()> replies_sent, ShardCheckpoints* checkpoints)
     : id_(id),
       config_(config),
       cluster_(config.cluster.cluster()),
@@ -52,7 +52,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       pending_(static_cast<std::size_t>(pulls_max(config))),
       nodes_(config.cluster.nodes),
       replies_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
-               std::move(replies_left)) {
+               std::move(replies_sent)) {
   if (config.run.trace) {
     applied_.emplace(trace::shard_events(config.run.trace_events, config.cluster.shards));
   }
@@ -144,7 +144,7 @@ bool ShardService::must_wait(const wire::Body& body) {
   return decision != nullptr && decision->retain && released_in_replies_;
 }
 
-Status ShardService::on_replies_left() {
+Status ShardService::on_replies_sent() {
   for (std::deque<wire::Message> waiting = std::exchange(postponed_, {}); !waiting.empty();) {
     wire::Message message = std::move(waiting.front());
     waiting.pop_front();
@@ -431,7 +431,7 @@ void ShardService::refuse(Peer from, const Status& why) {
   ++refused_;
   if (refused_ <= kRefusalsLogged) log_.warn("refused: " + why.message());
   if (refused_ == kRefusalsLogged) log_.warn("further refusals are counted, not logged");
-  // What was said twice is ignored; who asks for a version that has been released (kNotFound) has been too
+  // What was given twice is ignored; who asks for a version that has been released (kNotFound) has been too
   // slow with an evaluation, and goes on; after anything else, a gap say, the sender would wait for ever.
   const bool fatal = why.code() != StatusCode::kOutOfOrder && why.code() != StatusCode::kNotFound;
   outbox_.send(from, {wire::Error{why.code(), why.message(), fatal}, {}});

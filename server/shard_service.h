@@ -46,12 +46,12 @@ namespace paceline::server {
 
 class ShardService {
  public:
-  // `outbox` and `log` must outlive the service. `replies_left` is called when replies have left for which
+  // `outbox` and `log` must outlive the service. `replies_sent` is called when replies have left for which
   // somebody may be waiting, from any thread, perhaps from within a call of this service, perhaps after it is
-  // gone; it must see to it that on_replies_left() is called soon. `checkpoints` outlives the service; null:
+  // gone; it must see to it that on_replies_sent() is called soon. `checkpoints` outlives the service; null:
   // no authority asks for any.
   ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-               std::function<void()> replies_left, ShardCheckpoints* checkpoints = nullptr);
+               std::function<void()> replies_sent, ShardCheckpoints* checkpoints = nullptr);
 
   // A node has come with this layout; the first one makes the shard. Returns the range held.
   // Errors: kResourceExhausted when the range does not fit into this machine's memory; kUnavailable when its
@@ -77,7 +77,7 @@ class ShardService {
   [[nodiscard]] Status handle(Peer from, wire::Message message);
 
   // Answers those who waited for replies to leave. The Status is as that of handle().
-  [[nodiscard]] Status on_replies_left();
+  [[nodiscard]] Status on_replies_sent();
 
   // Does a little of what can be done before it is asked for: of gradients that are arriving (store/
   // speculative_apply.h), some 0.1 ms of work. False when there was nothing. For time that would be spent waiting.

@@ -21,7 +21,7 @@ std::string pulls_of(const std::set<Peer>& from) {
 std::string readers(const ShardWaiting& it, const LastSeen& last_seen, Ticks now) {
   std::vector<std::string> names;
   for (const ReplyWindow::Reading& reading : it.replies.readings()) {
-    std::string text = with_last_seen_behind(Peer::of(reading.node), last_seen) + " has " +
+    std::string text = with_last_seen_after(Peer::of(reading.node), last_seen) + " has " +
                        std::to_string(reading.pieces) + (reading.pieces == 1 ? " piece" : " pieces") +
                        " to read";
     if (reading.takes_none_since) {
@@ -45,7 +45,7 @@ void start_waits(const ShardWaiting& it, const LastSeen& last_seen, std::vector<
   found.push_back({"the wait for the initial parameters",
                    here + " waits for its initial parameters: " + std::to_string(it.shard->initialized()) +
                        " of " + std::to_string(it.shard->range().size()) + " floats have come from " +
-                       with_last_seen_behind(Peer::of(NodeId(0)), last_seen)});
+                       with_last_seen_after(Peer::of(NodeId(0)), last_seen)});
 }
 
 void pull_waits(const ShardWaiting& it, const LastSeen& last_seen, Ticks now, std::vector<Wait>& found) {
@@ -80,9 +80,9 @@ void pull_waits(const ShardWaiting& it, const LastSeen& last_seen, Ticks now, st
 void decision_waits(const ShardWaiting& it, const LastSeen& last_seen, Ticks now, std::vector<Wait>& found) {
   if (it.postponed > 0) {
     const std::string decision = "decision " + std::to_string(it.shard->next_sequence());
-    const std::size_t behind = it.postponed - 1;
+    const std::size_t after = it.postponed - 1;
     const std::string who =
-        decision + (behind == 0 ? " waits" : " and " + std::to_string(behind) + " behind it wait");
+        decision + (after == 0 ? " waits" : " and " + std::to_string(after) + " behind it wait");
     found.push_back({"the wait of " + decision + " for a released version to leave",
                      who + " for a released version to leave: " + readers(it, last_seen, now),
                      it.durations.usual_of_version()});

@@ -3,7 +3,7 @@
 // and does not read takes about a megabyte. The bound leaves room for all that may wait for a node that
 // stands still, or reads a large answer slowly: of each training thread a grant, a notice, the answers to its
 // pulls. Heartbeats, and the notices that a grant is still held, which come again and again, are none of it:
-// behind what is unread they say nothing, and are left out (kHeartbeatsBehind).
+// behind what is unread they say nothing, and are left out (kHeartbeatsUnread).
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,6 @@ inline std::int64_t unread_messages_max(const RunConfig& config, std::int64_t fl
 }
 
 // A peer with so many waiting hears of us, and of what is held, when it reads those.
-inline constexpr std::int64_t kHeartbeatsBehind = 4 * wire::Unread::kMarkEvery;
+inline constexpr std::int64_t kHeartbeatsUnread = 4 * wire::Unread::kMarkEvery;
 
 }  // namespace paceline::server

@@ -69,7 +69,7 @@ class Authority {
   void carry_out(const sync::FinishWorker& action, Ticks now);
   void carry_out(const sync::AllFinished& action, Ticks now);
   void carry_out(const sync::Reject& action, Ticks now);
-  void carry_out(const sync::Held&, Ticks) {}
+  void carry_out(const sync::HeldNotice&, Ticks) {}
   void carry_out(const sync::VersionAdvanced&, Ticks) {}
   void carry_out(const sync::Quiesced&, Ticks) {}          // never asked for
   void carry_out(const sync::ThresholdChanged&, Ticks) {}  // its window's row says so

@@ -81,7 +81,7 @@ void Network::flow_enters(std::uint32_t flow, Ticks now) {
   SharedLink& link = links_[place];
   serve(link, now);
   link.present.push({link.served + flows_[flow].bytes, order_++, flow});
-  look_again(place, now);
+  schedule_next(place, now);
 }
 
 // v up to now.
@@ -97,21 +97,21 @@ void Network::serve(SharedLink& link, Ticks now) {
 
 // The next one that will be through. More transfers make it later: then the event that is under way finds
 // nobody through, and looks again. It is never too late.
-void Network::look_again(std::uint32_t place, Ticks now) {
+void Network::schedule_next(std::uint32_t place, Ticks now) {
   SharedLink& link = links_[place];
   if (link.present.empty()) return;
   const auto present = static_cast<double>(link.present.size());
   const double bytes = std::max(link.present.top().through_at - link.served, 0.0);
   const Ticks through = after(now, whole_ns(bytes * *server_ns_per_byte_ * present));
-  if (link.looks_at && *link.looks_at <= through) return;
-  link.looks_at = through;
+  if (link.next_at && *link.next_at <= through) return;
+  link.next_at = through;
   events_.at(through, {EventKind::kLinkIsThrough, place, 0});
 }
 
 void Network::link_is_through(std::uint32_t place, Ticks now) {
   SharedLink& link = links_[place];
-  if (link.looks_at != now) return;  // an earlier one took its place
-  link.looks_at.reset();
+  if (link.next_at != now) return;  // an earlier one took its place
+  link.next_at.reset();
   serve(link, now);
   while (!link.present.empty()) {
     // Times are whole nanoseconds: what is due within one is due.
@@ -123,7 +123,7 @@ void Network::link_is_through(std::uint32_t place, Ticks now) {
     events_.at(std::max(now, flows_[flow].node_through) + latency_, flows_[flow].arrived);
     free_flows_.push_back(flow);
   }
-  look_again(place, now);
+  schedule_next(place, now);
 }
 
 }  // namespace paceline::simulate

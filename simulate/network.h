@@ -66,7 +66,7 @@ class Network {
     };
     double served = 0.0;  // v
     Ticks last;
-    std::optional<Ticks> looks_at;  // the event under way
+    std::optional<Ticks> next_at;  // the event under way
     std::priority_queue<Present, std::vector<Present>, std::greater<>> present;
   };
 
@@ -74,7 +74,7 @@ class Network {
   Ticks transfer(NodeId node, Ticks& node_free, std::uint32_t link, std::int64_t bytes, Event arrived,
                  Ticks now);
   void serve(SharedLink& link, Ticks now);
-  void look_again(std::uint32_t link, Ticks now);
+  void schedule_next(std::uint32_t link, Ticks now);
   std::uint32_t new_flow(Flow flow);
 
   const std::chrono::nanoseconds latency_;

@@ -50,7 +50,7 @@ GroupSteps::Done NormGroups::run(std::size_t first, Clock) {
   // From the first member's begin on: a run's instants are large for what is added up here.
   const Ticks zero = *members.front().begins;
   const double before = kForwardShare * ahead_;
-  const double behind = (1.0 - kForwardShare) * ahead_;
+  const double next = (1.0 - kForwardShare) * ahead_;
   double latest = before * to_seconds(members.front().length);
   double longest = 0.0;
   for (const Member& member : members) {
@@ -62,7 +62,7 @@ GroupSteps::Done NormGroups::run(std::size_t first, Clock) {
   Done done{NodeId(static_cast<std::uint32_t>(first)), {}};
   for (Member& member : members) {
     const Ticks alone = after(*std::exchange(member.begins, std::nullopt), member.length);
-    const double ends = last + behind * to_seconds(member.length);
+    const double ends = last + next * to_seconds(member.length);
     done.ends.push_back(std::max(alone, after(zero, length_of(1e9 * ends))));
     member.waited = done.ends.back() - alone;
   }

@@ -17,11 +17,11 @@ namespace {
 
 // Whether the policy, or a stage of it, looks at how well training goes.
 bool follows_metric(const SyncSection& sync) {
-  const auto looks = [](const PolicyStage& stage) {
+  const auto does = [](const PolicyStage& stage) {
     return stage.policy == PolicyKind::kDtssp || stage.until.end == StageEnd::kTrainAccuracy ||
            stage.until.end == StageEnd::kTrainLoss;
   };
-  return sync.policy == PolicyKind::kDtssp || std::any_of(sync.stages.begin(), sync.stages.end(), looks);
+  return sync.policy == PolicyKind::kDtssp || std::any_of(sync.stages.begin(), sync.stages.end(), does);
 }
 
 Status check_assumptions(const RunConfig& config, bool timed_by_trace) {

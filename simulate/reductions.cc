@@ -18,9 +18,9 @@ namespace {
 double final_share(const NetworkSpec& network, std::int64_t begin) {
   const auto all = static_cast<double>(cost_of(network, whole_network(network)).multiply_adds);
   for (std::size_t first = network.layers.size(); all > 0.0 && first-- > 0;) {
-    const StageSpec behind = stage_of_layers(network, first, network.layers.size());
-    if (behind.parameters.size() == 0 || behind.parameters.begin > begin) continue;
-    const auto done = static_cast<double>(cost_of(network, behind).multiply_adds);
+    const StageSpec next = stage_of_layers(network, first, network.layers.size());
+    if (next.parameters.size() == 0 || next.parameters.begin > begin) continue;
+    const auto done = static_cast<double>(cost_of(network, next).multiply_adds);
     return kForwardShare + (1.0 - kForwardShare) * done / all;
   }
   return 1.0;

@@ -129,7 +129,7 @@ bool Server::answer(std::uint32_t place, Ticks now) {
   ++in_replies_->replies;
   if (training_ != nullptr) training_->answer(place, id_, pull.fragment, pull.node, answered);
   const std::int64_t messages = plan_.answer_to(pull.node, id_, pull.fragment).messages;
-  events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kReplyLeaves, id_.value, place});
+  events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kReplySent, id_.value, place});
   return true;
 }
 
@@ -148,27 +148,27 @@ void Server::stamp(cache::SliceStamp& stamp, NodeId node, const State& state) co
   }
 }
 
-void Server::reply_leaves(std::uint32_t place, Ticks now) {
+void Server::reply_sent(std::uint32_t place, Ticks now) {
   const std::int64_t bytes = plan_.answer_to(pulls_[place].node, id_, pulls_[place].fragment).bytes;
   bytes_pulled_ += bytes;
   network_.to_node(id_, pulls_[place].node, bytes, {EventKind::kAnswerArrives, id_.value, place},
                    now + plan_.costs.message);
 }
 
-void Server::reply_has_left(Ticks now) {
+void Server::reply_delivered(Ticks now) {
   if (--in_replies_->replies > 0) return;
   in_replies_.reset();
-  if (training_ != nullptr) training_->nothing_leaves(id_);
+  if (training_ != nullptr) training_->nothing_in_flight(id_);
   answer_ready(now);
 }
 
 void Server::answer_ready(Ticks now) {
   if (waiting_.empty()) return;
-  looked_at_.swap(waiting_);
-  for (const std::uint32_t pull : looked_at_) {
+  retried_.swap(waiting_);
+  for (const std::uint32_t pull : retried_) {
     if (!answer(pull, now)) waiting_.push_back(pull);
   }
-  looked_at_.clear();
+  retried_.clear();
 }
 
 void Server::lose(NodeId node) {

@@ -52,10 +52,10 @@ class Server {
   // The loop has got to it.
   void apply(const sync::Apply& decision, Ticks now);
   void take_pull(std::uint32_t pull, Ticks now);
-  void reply_leaves(std::uint32_t pull, Ticks now);
+  void reply_sent(std::uint32_t pull, Ticks now);
 
   // A reply has been read.
-  void reply_has_left(Ticks now);
+  void reply_delivered(Ticks now);
   // Nobody is answered there any more.
   void lose(NodeId node);
   // Another incarnation of it is there, which was not answered anything yet.
@@ -102,7 +102,7 @@ class Server {
   std::optional<StateInReplies> in_replies_;
   std::vector<State> answered_;         // by node: the newest that it was answered with
   std::vector<std::uint32_t> waiting_;  // pulls
-  std::vector<std::uint32_t> looked_at_;
+  std::vector<std::uint32_t> retried_;
   std::int64_t pulls_taken_ = 0;
   std::int64_t bytes_pushed_ = 0;
   std::int64_t bytes_pulled_ = 0;

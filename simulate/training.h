@@ -80,7 +80,7 @@ class Training {
   void answer(std::uint32_t pull, ShardId shard, std::int64_t fragment, NodeId node,
               cache::SliceStamp& stamp);
   void confirm(ShardId shard, NodeId node, cache::SliceStamp& stamp);
-  void nothing_leaves(ShardId shard) { shards_[shard.value].nothing_leaves(); }
+  void nothing_in_flight(ShardId shard) { shards_[shard.value].nothing_in_flight(); }
 
   // Nodes: the answer is there, or nobody is there to read it. `slice`: its number in the caches.
   void install(NodeId node, std::uint32_t pull, ShardId shard, ShardId slice);

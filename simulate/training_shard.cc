@@ -40,7 +40,7 @@ TrainingShard::TrainingShard(ShardId id, Range range, const Layout& layout, cons
       shard_(id, range, layout, settings_of(config)),
       decoded_(shard_.now().blocks.block_floats(),
                static_cast<std::size_t>(shard_.now().blocks.block_count())),
-      held_(cluster_.nodes) {
+      last_answers_(cluster_.nodes) {
   const Status ready = shard_.initialize({0, /*last=*/true}, initial);
   PACELINE_ASSERT(ready.is_ok(), ready.message());
 }
@@ -82,18 +82,18 @@ std::shared_ptr<const Slice> TrainingShard::answer(NodeId node, Version version,
 
 std::vector<Clock> TrainingShard::confirm(NodeId node, Version version, Revision revision) {
   if (shard_.now().revision == revision) hold(node, version, shard_.now());
-  const Held& held = held_[node.value];
-  PACELINE_ASSERT(held.revision == revision, "node " + to_string(node) + " has revision " +
-                                                 to_string(held.revision) + ", not " + to_string(revision));
-  return held.applied;
+  const LastAnswer& last = last_answers_[node.value];
+  PACELINE_ASSERT(last.revision == revision, "node " + to_string(node) + " has revision " +
+                                                 to_string(last.revision) + ", not " + to_string(revision));
+  return last.applied;
 }
 
 void TrainingShard::hold(NodeId node, Version version, const server::Snapshot& state) {
   PACELINE_ASSERT(state.version == version, "version " + to_string(state.version) + " of shard " +
                                                 to_string(shard_.id()) + ", expected " + to_string(version));
-  Held& held = held_[node.value];
-  if (state.revision < held.revision) return;
-  held = {state.revision, server::Shard::applied_of(state, cluster_, node)};
+  LastAnswer& last = last_answers_[node.value];
+  if (state.revision < last.revision) return;
+  last = {state.revision, server::Shard::applied_of(state, cluster_, node)};
 }
 
 std::vector<SlicePiece> TrainingShard::pieces_of(const BlockRange& blocks) {
@@ -107,18 +107,18 @@ std::vector<SlicePiece> TrainingShard::pieces_of(const BlockRange& blocks) {
 // As it is, or as a node has it that decodes what was encoded.
 wire::Payload TrainingShard::payload_of(const BlockRange& blocks, std::int64_t i) {
   const std::span<const float> values = blocks.block(i);
-  auto held = std::make_shared<BlockRef>(blocks.ref(i));
+  auto last = std::make_shared<BlockRef>(blocks.ref(i));
   if (encoder_.encoding != Encoding::kFp32) {
     const std::size_t bytes = encoder_.bytes_of(std::ssize(values));
     std::vector<float> encoded((bytes + sizeof(float) - 1) / sizeof(float));  // aligned as floats are
     const std::span<std::byte> sent(reinterpret_cast<std::byte*>(encoded.data()), bytes);
     encoder_.encode(values, sent);
-    *held = decoded_.acquire();
-    const Status decoded = decode(encoder_.encoding, sent, {held->writable_data(), values.size()});
+    *last = decoded_.acquire();
+    const Status decoded = decode(encoder_.encoding, sent, {last->writable_data(), values.size()});
     PACELINE_ASSERT(decoded.is_ok(), decoded.message());
   }
-  const auto* const data = reinterpret_cast<const std::byte*>(held->data());
-  return {std::move(held), data, values.size_bytes()};
+  const auto* const data = reinterpret_cast<const std::byte*>(last->data());
+  return {std::move(last), data, values.size_bytes()};
 }
 
 }  // namespace paceline::simulate

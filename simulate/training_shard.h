@@ -46,9 +46,9 @@ class TrainingShard {
   // Which of the own gradients of `node` are in the state of this revision, which it has and is told so.
   std::vector<Clock> confirm(NodeId node, Version version, Revision revision);
   // `node` has lost what it had.
-  void forget(NodeId node) { held_[node.value] = {}; }
+  void forget(NodeId node) { last_answers_[node.value] = {}; }
   // No answer is on its way any more.
-  void nothing_leaves() { in_replies_.reset(); }
+  void nothing_in_flight() { in_replies_.reset(); }
 
   const server::Snapshot& now() const { return shard_.now(); }
 
@@ -57,7 +57,7 @@ class TrainingShard {
     server::Snapshot state;
     std::vector<SlicePiece> pieces;
   };
-  struct Held {
+  struct LastAnswer {
     Revision revision = kNoRevision;
     std::vector<Clock> applied;
   };
@@ -70,7 +70,7 @@ class TrainingShard {
   server::Shard shard_;
   BlockPool decoded_;
   std::optional<ReplyWindow> in_replies_;
-  std::vector<Held> held_;  // by node: what it was last answered with
+  std::vector<LastAnswer> last_answers_;  // by node: what it was last answered with
 };
 
 }  // namespace paceline::simulate

@@ -21,7 +21,7 @@ std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
 
 step::StepRules step_rules(const Plan& plan) {
   const SyncSection& sync = plan.config.sync;
-  return {sync.refresh_clocks,          sync.pull_order != PullOrder::kBehind,
+  return {sync.refresh_clocks,          sync.pull_order != PullOrder::kAfterPush,
           plan.keeps_own_updates,       plan.config.train.mini_batch_of_local_steps(),
           plan.config.exchange.hidden,  plan.config.exchange.fragments,
           last_rounds_from(plan.config)};
@@ -45,7 +45,7 @@ PhaseRecorder& Worker::phases_at(Ticks at) {
   return phases_;
 }
 
-step::View Worker::look() const {
+step::View Worker::view() const {
   const bool installed =
       std::ssize(pulled_) == fragments() &&
       std::none_of(pulled_.begin(), pulled_.end(), [this](Ticket ticket) { return node_.is_open(ticket); });
@@ -80,7 +80,7 @@ void Worker::begin(Ticks now) {
     phases_.at(grant_.clock);
     phases_at(now).begin(Phase::kPsParam);
   }
-  advance(step::Granted{step::grant_of(grant_), now, look()}, now);
+  advance(step::Granted{step::grant_of(grant_), now, view()}, now);
 }
 
 // What was pulled with the push serves, if it is said to, and so may an older pull that is open: it joins the
@@ -146,7 +146,7 @@ void Worker::carry_out(const step::LoadBatch& action, Ticks now) {
 
 void Worker::compute_begins(Ticks now) {
   phases_at(now).enter(Phase::kComputeGrads);
-  advance(step::BatchLoaded{look()}, now);
+  advance(step::BatchLoaded{view()}, now);
 }
 
 void Worker::carry_out(const step::Compute& action, Ticks now) {
@@ -174,7 +174,7 @@ void Worker::compute_ends(Ticks now) {
     pulled_.clear();
     cache_.set_copied_in(false);
   }
-  advance(step::GradientComputed{look(), ended.finite, ended.late}, now);
+  advance(step::GradientComputed{view(), ended.finite, ended.late}, now);
 }
 
 void Worker::carry_out(const step::SendFragment& action, Ticks now) {
@@ -201,22 +201,22 @@ void Worker::carry_out(const step::ApplyLocally&, Ticks now) {
   for (const ShardSizes& shard : shards()) floats += shard.floats;
   const Ticks applied =
       now + length_of(world_.plan.costs.local_apply_ns_per_float * static_cast<double>(floats));
-  world_.events.at(applied, {EventKind::kPushLeaves, number_, 0});
+  world_.events.at(applied, {EventKind::kPushSent, number_, 0});
 }
 
-void Worker::push_leaves(Ticks now) { advance(step::AppliedLocally{}, now); }
+void Worker::push_sent(Ticks now) { advance(step::AppliedLocally{}, now); }
 
 void Worker::carry_out(const step::Contribute&, Ticks now) {
   if (world_.reductions != nullptr) return reduce(now);
   if (world_.training != nullptr) world_.training->send(rank());
-  const Ticks leaves = now + world_.plan.costs.message;
-  push_left_ = leaves;
+  const Ticks sent_at = now + world_.plan.costs.message;
+  push_left_ = sent_at;
   for (std::uint32_t k = 0; k < shards().size(); ++k) {
     const std::vector<std::int64_t>& early = shards()[k].early;
     const std::int64_t bytes = std::accumulate(early.begin(), early.begin() + fragments_sent_,
                                                shards()[k].gradient.bytes, std::minus<>());
     const Ticks left = world_.network.to_server(
-        id_.node, ShardId(k), bytes, {EventKind::kPushArrives, k, number_, stamp_of(grant_.clock)}, leaves);
+        id_.node, ShardId(k), bytes, {EventKind::kPushArrives, k, number_, stamp_of(grant_.clock)}, sent_at);
     push_left_ = std::max(push_left_, left);
   }
 }
@@ -246,7 +246,7 @@ void Worker::carry_out(const step::Report& action, Ticks now) {
   if (action.skipped) {
     world_.network.message({EventKind::kReportArrives, number_, 0, stamp_of(grant_.clock)}, push_left_);
   }
-  advance(step::Sent{look()}, now);
+  advance(step::Sent{view()}, now);
 }
 
 void Worker::reduced(Ticks now) {
@@ -254,7 +254,7 @@ void Worker::reduced(Ticks now) {
   sent_.newest().left = now + world_.plan.costs.message;
   world_.network.message({EventKind::kReportArrives, number_, 0, stamp_of(grant_.clock)},
                          sent_.newest().left);
-  advance(step::Sent{look()}, now);
+  advance(step::Sent{view()}, now);
 }
 
 void Worker::carry_out(const step::Pull& action, Ticks now) {
@@ -270,7 +270,7 @@ void Worker::carry_out(const step::Pull& action, Ticks now) {
       if (action.fragment == 0) pulled_.clear();
       pulled_.push_back(asked.ticket);
       if (asked.must_be_sent && action.fragment == 0 && round_.computed().fault.empty()) {
-        sent_.newest().pull_behind = asked.place;
+        sent_.newest().pull_after = asked.place;
         sent_.newest().pull_ticket = asked.ticket;
         return;
       }
@@ -284,7 +284,7 @@ void Worker::carry_out(const step::InstallEarly&, Ticks now) {
   if (node_.is_open(pulled_.front())) {
     installs_early_ = true;
   } else {
-    advance(step::InstalledEarly{now, now, false, look()}, now);
+    advance(step::InstalledEarly{now, now, false, view()}, now);
   }
 }
 
@@ -295,7 +295,7 @@ void Worker::note_answered(Ticket pull, Ticks now) {
   const bool anything = cache_.is_behind(node_.stamps());
   cache_.set_copied_in(anything);
   if (step_.grant_waits()) node_.note(grant_);
-  advance(step::InstalledEarly{now, now, anything, look()}, now);
+  advance(step::InstalledEarly{now, now, anything, view()}, now);
 }
 
 // The thread does not wait for what it asked for with its last push: nobody will compute with it.

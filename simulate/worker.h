@@ -37,7 +37,7 @@ class Worker {
   void finish_arrives(Ticks now);
   void compute_begins(Ticks now);
   void compute_ends(Ticks now);
-  void push_leaves(Ticks now);
+  void push_sent(Ticks now);
   // All-reduce: the gradients that it contributed to are summed, and applied here.
   void reduced(Ticks now);
   // One of the pulls that it waits for is answered.
@@ -82,7 +82,7 @@ class Worker {
   void begin(Ticks now);
   void reduce(Ticks now);
 
-  step::View look() const;
+  step::View view() const;
   // What was left until now of applying own gradients; returns when that is done.
   Ticks apply_deferred(Ticks at);
   // The recorder, where it is `at`.

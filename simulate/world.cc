@@ -98,7 +98,7 @@ void World::dispatch(const Event& e, Ticks now) {
     case EventKind::kFinishArrives:
     case EventKind::kComputeBegins:
     case EventKind::kComputeEnds:
-    case EventKind::kPushLeaves:
+    case EventKind::kPushSent:
     case EventKind::kReduced:
       if (!nodes_.of_worker(e.a).crashed()) dispatch(e.kind, nodes_.worker(e.a), now);
       return;
@@ -133,8 +133,8 @@ void World::dispatch(const Event& e, Ticks now) {
       return servers_[e.a].pull_arrives(e.b, now);
     case EventKind::kPullTaken:
       return take_pull(ShardId(e.a), e.b, now);
-    case EventKind::kReplyLeaves:
-      return servers_[e.a].reply_leaves(e.b, now);
+    case EventKind::kReplySent:
+      return servers_[e.a].reply_sent(e.b, now);
     case EventKind::kAnswerArrives:
       return answer_arrives(ShardId(e.a), e.b, now);
     case EventKind::kUnchanged:
@@ -162,7 +162,7 @@ void World::dispatch(EventKind kind, Worker& worker, Ticks now) {
   if (kind == EventKind::kFinishArrives) worker.finish_arrives(now);
   if (kind == EventKind::kComputeBegins) worker.compute_begins(now);
   if (kind == EventKind::kComputeEnds) worker.compute_ends(now);
-  if (kind == EventKind::kPushLeaves) worker.push_leaves(now);
+  if (kind == EventKind::kPushSent) worker.push_sent(now);
   if (kind == EventKind::kReduced) worker.reduced(now);
 }
 
@@ -173,8 +173,8 @@ void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp,
     std::string fault = training->push_taken(shard, plan_.cluster.rank_of(nodes_.id_of(worker)), sent.clock);
     if (!fault.empty()) authority_.note_fault(shard, worker, stamp, std::move(fault));
   }
-  const std::optional<std::uint32_t> pull_behind =
-      sent.pull_behind && pulls_[*sent.pull_behind].ticket == sent.pull_ticket ? sent.pull_behind
+  const std::optional<std::uint32_t> pull_after =
+      sent.pull_after && pulls_[*sent.pull_after].ticket == sent.pull_ticket ? sent.pull_after
                                                                                : std::nullopt;
   if (shard == kAuthority) {
     authority_.gradient_arrived(shard, worker, stamp, now);
@@ -183,7 +183,7 @@ void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp,
     network_.message({EventKind::kArrivalReported, shard.value, worker, stamp}, now);
   }
   // On one connection the pull that was sent behind the push is taken behind it.
-  if (const auto pull = pull_behind; pull && plan_.slice_of(shard, pulls_[*pull].fragment)) {
+  if (const auto pull = pull_after; pull && plan_.slice_of(shard, pulls_[*pull].fragment)) {
     servers_[shard.value].pull_arrives(*pull, now);
   }
 }
@@ -196,7 +196,7 @@ void World::take_pull(ShardId shard, std::uint32_t pull, Ticks now) {
 
 void World::answer_arrives(ShardId shard, std::uint32_t pull, Ticks now) {
   nodes_[pulls_[pull].incarnation].answer_arrives(pull, shard, now);
-  servers_[shard.value].reply_has_left(now);
+  servers_[shard.value].reply_delivered(now);
 }
 
 void World::crash(NodeId node, Ticks now) {

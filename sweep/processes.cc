@@ -68,11 +68,11 @@ Status Processes::start(std::size_t task, const std::vector<std::string>& comman
   return Status::ok();
 }
 
-bool Processes::take_ended(LocalEvent& happened) {
+bool Processes::take_ended(LocalEvent& event) {
   for (auto process = running_.begin(); process != running_.end(); ++process) {
     int status = 0;
     if (::waitpid(process->pid, &status, WNOHANG) != process->pid) continue;
-    happened = {LocalEvent::Kind::kEnded, process->task, how_it_ended(status)};
+    event = {LocalEvent::Kind::kEnded, process->task, how_it_ended(status)};
     running_.erase(process);
     return true;
   }
@@ -88,15 +88,15 @@ bool Processes::take_stops() {
 
 Processes::LocalEvent Processes::wait(std::chrono::milliseconds at_most) {
   if (take_stops()) return {LocalEvent::Kind::kStopped, 0, ""};
-  LocalEvent happened;
-  if (take_ended(happened)) return happened;
+  LocalEvent event;
+  if (take_ended(event)) return event;
   timespec time = {};
   time.tv_sec = static_cast<time_t>(at_most.count() / 1000);
   time.tv_nsec = static_cast<long>(at_most.count() % 1000) * 1'000'000;
   const int number = ::sigtimedwait(&waited_for_, nullptr, &time);
   if (number > 0 && ::sigismember(&stops_, number) == 1) return {LocalEvent::Kind::kStopped, 0, ""};
-  take_ended(happened);
-  return happened;
+  take_ended(event);
+  return event;
 }
 
 }  // namespace paceline::sweep

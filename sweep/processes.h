@@ -47,7 +47,7 @@ class Processes {
     pid_t pid;
     std::size_t task;
   };
-  bool take_ended(LocalEvent& happened);
+  bool take_ended(LocalEvent& event);
   bool take_stops();  // without waiting; whether there were any
 
   std::vector<Running> running_;

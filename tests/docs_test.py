@@ -101,13 +101,13 @@ def long_sentences(text):
     wrong, counts = [], []
     for kind, number, lines in blocks(text):
         if kind == "prose":
-            said = sentences(" ".join(lines))
-            counts += [words(sentence) for sentence in said]
+            output = sentences(" ".join(lines))
+            counts += [words(sentence) for sentence in output]
         elif kind == "table":
-            said = [sentence for line in lines for cell in cells(line) for sentence in sentences(cell)]
+            output = [sentence for line in lines for cell in cells(line) for sentence in sentences(cell)]
         else:
             continue
-        wrong += [(number, words(sentence), sentence) for sentence in said if words(sentence) > WORDS_MAX]
+        wrong += [(number, words(sentence), sentence) for sentence in output if words(sentence) > WORDS_MAX]
     return wrong, counts
 
 

@@ -301,8 +301,8 @@ def objection(status, output):
     if asserted and status == -signal.SIGABRT:
         return asserted[0]
     if failed and status > 0:
-        said = lines[failed[0] + 1:]
-        return " ".join(said[:said.index("")])
+        printed = lines[failed[0] + 1:]
+        return " ".join(printed[:printed.index("")])
     raise Wrong(f"it has not failed, it has ended with {status}:\n" + "\n".join(lines[-20:]))
 
 
@@ -316,7 +316,7 @@ def run_all(build_folder, mutants, jobs, commands):
     programs = sorted({words[0] for mutant in mutants for words in mutant.by})
     build = Build(build_folder, programs, commands)
 
-    def tell(what, words, work, expected):
+    def report(what, words, work, expected):
         started = time.monotonic()
         try:
             found = work()
@@ -353,8 +353,8 @@ def run_all(build_folder, mutants, jobs, commands):
                     return run_program(commands, build_folder / "tests" / words[0], words[1:], own)
 
             commandlines = sorted({tuple(words) for mutant in mutants for words in mutant.by})
-            waiting = [pool.submit(tell, "(nothing broken)", words, lambda w=words: as_it_is(w), False) for words in commandlines]
-            waiting += [pool.submit(tell, mutant.name, words, lambda m=mutant, w=words: of_mutant(m, w), True)
+            waiting = [pool.submit(report, "(nothing broken)", words, lambda w=words: as_it_is(w), False) for words in commandlines]
+            waiting += [pool.submit(report, mutant.name, words, lambda m=mutant, w=words: of_mutant(m, w), True)
                         for mutant in mutants for words in mutant.by]
             bad = sum(each.result() for each in waiting)
         finally:

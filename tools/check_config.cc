@@ -76,7 +76,7 @@ int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostr
   // A comment, so that --print's output as a whole is a configuration.
   out << (options.print ? "# " : "") << options.path << ": ok"
       << (config->data.path.empty() ? ", but no data.path: only for a task of your own" : "") << "\n";
-  const std::string rate = said_rate(*config);
+  const std::string rate = rate_text(*config);
   if (!rate.empty()) out << (options.print ? "# " : "") << rate << "\n";
   if (options.print) out << to_yaml(*config);
   return kExitOk;

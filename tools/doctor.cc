@@ -74,7 +74,7 @@ void print_json(const DoctorOptions& options, const std::vector<Finding>& findin
   nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   for (const Finding& f : findings) {
     checks.push_back(
-        {{"check", f.check}, {"verdict", word_of(f.verdict)}, {"said", f.detail}, {"advice", f.advice}});
+        {{"check", f.check}, {"verdict", word_of(f.verdict)}, {"detail", f.detail}, {"advice", f.advice}});
   }
   const nlohmann::ordered_json whole = {
       {"config", options.config_path}, {"ok", !has_failed(findings)}, {"checks", std::move(checks)}};

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kCheck = "exchange";
 constexpr double kLearningRate = 1e-9;
 constexpr std::chrono::seconds kAtMost{60};
-constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::milliseconds kPollEvery{500};
 
 Status can_be_measured(const RunConfig& config) {
   if (config.exchange.kind != ExchangeKind::kServer) {
@@ -106,7 +106,7 @@ std::string last_line(const fs::path& log) {
   for (std::string line; std::getline(file, line);) {
     if (!line.empty()) last = line;
   }
-  return last.empty() ? "it has said nothing" : last;
+  return last.empty() ? "it has printed nothing" : last;
 }
 
 // Until all have ended. Errors: kAborted a signal asked for the end; kUnavailable one could not be started, or failed:
@@ -117,11 +117,11 @@ Status run_all(const std::vector<Daemon>& daemons) {
     PACELINE_RETURN_IF_ERROR(processes.start(i, daemons[i].command, daemons[i].log));
   }
   while (processes.running() > 0) {
-    const auto happened = processes.wait(kLook);
-    if (happened.kind == sweep::Processes::LocalEvent::Kind::kStopped) return aborted("stopped by a signal");
-    if (happened.kind != sweep::Processes::LocalEvent::Kind::kEnded || happened.how.empty()) continue;
-    const Daemon& failed = daemons[happened.task];
-    return unavailable(failed.name + ": " + happened.how + ": " + last_line(failed.log));
+    const auto event = processes.wait(kPollEvery);
+    if (event.kind == sweep::Processes::LocalEvent::Kind::kStopped) return aborted("stopped by a signal");
+    if (event.kind != sweep::Processes::LocalEvent::Kind::kEnded || event.how.empty()) continue;
+    const Daemon& failed = daemons[event.task];
+    return unavailable(failed.name + ": " + event.how + ": " + last_line(failed.log));
   }
   return Status::ok();
 }

@@ -141,10 +141,10 @@ void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& f
                  "paceline-worker needs data.path=FOLDER");
   }
   // As a node opens it, but for what would be the run's: memory that keeps files, an index in its directory.
-  RunConfig looked = config;
-  looked.data.cache = 0;
-  looked.run.out.clear();
-  const auto data = RunData::open(looked, RunFolder::kAsItIs);
+  RunConfig read_only = config;
+  read_only.data.cache = 0;
+  read_only.run.out.clear();
+  const auto data = RunData::open(read_only, RunFolder::kAsItIs);
   if (!data.is_ok()) return found(CheckVerdict::kFailed, data.status().message(), "");
   const auto test = data->test();
   if (!test.is_ok()) return found(CheckVerdict::kFailed, test.status().message(), "");

@@ -25,10 +25,10 @@ Result<std::optional<Shape>> input_of(const std::string& text) {
   const char* const end = at + text.size();
   while (at < end) {
     std::int64_t number = 0;
-    const auto [behind, error] = std::from_chars(at, end, number);
+    const auto [after, error] = std::from_chars(at, end, number);
     if (error != std::errc() || number < 1 || number > 1 << 16) break;
     numbers.push_back(number);
-    at = behind;
+    at = after;
     if (at < end && *at == ',') ++at;
   }
   if (at == end && numbers.size() == 3 && text.back() != ',') {

@@ -205,16 +205,16 @@ std::string too_coarse(const SpeedupOptions& options, std::span<const RoundsNeed
 std::string why_never(const RunConfig& config, std::span<const RoundsNeeded> runs, std::int64_t serial) {
   const std::int64_t iterations = config.train.total_iterations;
   const std::optional<std::int64_t> lacking = sweep::iterations_lacking(serial, runs, iterations);
-  const bool in_vain = std::any_of(runs.begin(), runs.end(), [&](const RoundsNeeded& run) {
+  const bool never_gains = std::any_of(runs.begin(), runs.end(), [&](const RoundsNeeded& run) {
     return sweep::without_gain(serial, run, iterations);
   });
   std::string text;
-  if (in_vain) {
+  if (never_gains) {
     text += (lacking ? "never, of up to " + std::to_string(iterations / serial) + " workers" : "never") +
             ": not with as many mini-batches of each worker as one alone needs, so without gain\n";
   }
   if (lacking) {
-    text += std::string(in_vain ? "never, of more workers" : "never") +
+    text += std::string(never_gains ? "never, of more workers" : "never") +
             ": not within train.total_iterations, " + std::to_string(iterations) +
             ", of which each worker of a run has its share; with " + kIterations + std::to_string(*lacking) +
             ", and another --out, each has the " + std::to_string(serial) + " that one alone needs\n";

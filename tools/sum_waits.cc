@@ -20,7 +20,7 @@ void share(SumWaits::Times& times, const std::vector<NodeId>& nodes, nanoseconds
 }
 
 // The first that ends behind `at`. Spans are in order, and none overlaps another.
-std::vector<BucketSpan>::const_iterator first_behind(const std::vector<BucketSpan>& spans, Ticks at) {
+std::vector<BucketSpan>::const_iterator first_after(const std::vector<BucketSpan>& spans, Ticks at) {
   return std::lower_bound(spans.begin(), spans.end(), at, [](const BucketSpan& span, Ticks from) {
     return span.begin + span.length <= from;
   });
@@ -67,7 +67,7 @@ Ticks SumWaits::summed_again(NodeId node, const Formation& formation, Ticks end)
   if (formation.gathered.end >= end) return end;
   const std::vector<BucketSpan>* const spans = spans_of(node);
   if (spans == nullptr) return formation.gathered.end;
-  const auto next = first_behind(*spans, formation.gathered.end);
+  const auto next = first_after(*spans, formation.gathered.end);
   const bool sums = next != spans->end() && next->begin < end;
   return sums ? std::max(formation.gathered.end, next->begin) : formation.gathered.end;
 }
@@ -76,7 +76,7 @@ Ticks SumWaits::summed_again(NodeId node, const Formation& formation, Ticks end)
 void SumWaits::add_buckets(NodeId node, Clock clock, const Stretch& within, Parts& parts) const {
   const std::vector<BucketSpan>* const spans = spans_of(node);
   if (spans == nullptr) return;
-  for (auto span = first_behind(*spans, within.begin); span != spans->end() && span->begin < within.end;
+  for (auto span = first_after(*spans, within.begin); span != spans->end() && span->begin < within.end;
        ++span) {
     if (span->clock != clock) continue;
     const Begun own{{span->began(), span->begin + span->length}, node};
@@ -112,7 +112,7 @@ SumWaits::Parts SumWaits::of(NodeId node, Clock clock, Ticks begin, Ticks end,
   Ticks summed = from;
   bool any = false;
   if (const std::vector<BucketSpan>* const spans = spans_of(node)) {
-    for (auto span = first_behind(*spans, from); span != spans->end() && span->begin < end; ++span) {
+    for (auto span = first_after(*spans, from); span != spans->end() && span->begin < end; ++span) {
       if (span->clock != clock) continue;
       summed = std::min(span->begin + span->length, end);
       any = true;

@@ -36,7 +36,7 @@ class Sweep {
   int run();
 
  private:
-  Status look();                                   // at what is finished
+  Status check_points();                                   // at what is finished
   Status start_more(sweep::Processes& processes);  // until all jobs are taken
   Status take(std::size_t point, const std::string& how, sweep::Progress& progress);
   Status keep_tables();  // in step with what is finished
@@ -56,7 +56,7 @@ class Sweep {
   std::vector<std::string> failed_;  // what became of points without a run, in the order of their ends
 };
 
-Status Sweep::look() {
+Status Sweep::check_points() {
   for (std::size_t point = points_.size(); point-- > 0;) {
     if (!directory_.is_finished(points_, point)) {
       waiting_.push_back(point);
@@ -123,8 +123,8 @@ Status Sweep::take(std::size_t point, const std::string& how, sweep::Progress& p
 }
 
 int Sweep::run() {
-  if (const Status looked = look(); !looked.is_ok()) {
-    err_ << options_.command << ": " << looked.message() << "\n";
+  if (const Status checked = check_points(); !checked.is_ok()) {
+    err_ << options_.command << ": " << checked.message() << "\n";
     return kExitFailedRun;
   }
   using Kind = sweep::Processes::LocalEvent::Kind;
@@ -140,9 +140,9 @@ int Sweep::run() {
       status = start_more(processes);
       if (!status.is_ok() || processes.running() == 0) break;
       progress.draw(processes.running());
-      const sweep::Processes::LocalEvent happened = processes.wait(kRedraw);
-      stopped = happened.kind == Kind::kStopped;
-      if (happened.kind == Kind::kEnded) status = take(happened.task, happened.how, progress);
+      const sweep::Processes::LocalEvent event = processes.wait(kRedraw);
+      stopped = event.kind == Kind::kStopped;
+      if (event.kind == Kind::kEnded) status = take(event.task, event.how, progress);
     }
   }
   progress.clear();

@@ -68,7 +68,7 @@ int worker_main(int argc, char** argv) {
     return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);
   }
   const auto log = Log::open(prepared->file, "paceline-worker " + to_string(node), config->run.log_level,
-                             Log::Begin::kBehind, errors.writer());
+                             Log::Begin::kAppend, errors.writer());
   if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
   if (!prepared->warning.empty()) log->warn(prepared->warning);
 

@@ -31,7 +31,7 @@ namespace paceline {
 namespace {
 
 // How often it is looked for what takes long.
-constexpr std::chrono::seconds kLookEvery{1};
+constexpr std::chrono::seconds kCheckEvery{1};
 
 Threshold largest_threshold(const RunConfig& config) {
   return sync::largest_threshold(engine_config(config).policy);
@@ -262,11 +262,11 @@ void Session::log_waits_until(const std::function<bool()>& done,
                               const std::function<std::vector<Wait>()>& waits) const {
   StallLog stalls;
   const auto publish = [&](const std::vector<Wait>& now) {
-    for (const std::string& line : stalls.look(now, steady_now())) parts_.log.info(line);
+    for (const std::string& line : stalls.check(now, steady_now())) parts_.log.info(line);
   };
-  for (Ticks looked = steady_now(); !done(); looked = steady_now()) {
-    const auto late = steady_now() - looked - kLookEvery;
-    if (late > kLookEvery) stalls.discount_pause({late, steady_now()});  // this process stood still
+  for (Ticks checked_at = steady_now(); !done(); checked_at = steady_now()) {
+    const auto late = steady_now() - checked_at - kCheckEvery;
+    if (late > kCheckEvery) stalls.discount_pause({late, steady_now()});  // this process stood still
     publish(waits());
   }
   publish({});
@@ -275,7 +275,7 @@ void Session::log_waits_until(const std::function<bool()>& done,
 // However long that takes, as with a GPU's driver that hangs.
 Status Session::await_trainers(const PreparedThreads<Trainer>& threads) const {
   log_waits_until(
-      [&] { return threads.ready_within(kLookEvery); },
+      [&] { return threads.ready_within(kCheckEvery); },
       [&] {
         std::vector<Wait> waits;
         for (const std::uint32_t t : threads.not_ready()) {
@@ -293,7 +293,7 @@ Status Session::await_trainers(const PreparedThreads<Trainer>& threads) const {
 // itself; behind its close, as by a stop, nobody else does.
 void Session::work_to_the_end(PreparedThreads<Trainer>& threads) const {
   threads.work();
-  log_waits_until([&] { return threads.done_within(kLookEvery); },
+  log_waits_until([&] { return threads.done_within(kCheckEvery); },
                   [&] { return client_.closed().is_ok() ? std::vector<Wait>() : own_waits(); });
 }
 
@@ -347,7 +347,7 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
 step::StepRules Session::step_rules() const {
   const WayToServers way = way_to_servers(config_, client_.shares_memory(), usable_cores());
   return {config_.sync.refresh_clocks,
-          pulls_ahead(config_.sync.pull_order, way),
+          pulls_before_push(config_.sync.pull_order, way),
           cache::keeps_own_updates(largest_threshold(config_)),
           config_.train.mini_batch_of_local_steps(),
           config_.exchange.hidden,
@@ -380,7 +380,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
   WorkerContext training{
       .worker = worker,
       .layout = layout_,
-      .looks = reduces_ != nullptr ||
+      .checks_finite = reduces_ != nullptr ||
                worker_checks_finite(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),
       .deadline = deadline(config_.cluster),

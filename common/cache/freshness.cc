@@ -68,7 +68,7 @@ PullWithPushPlan pull_with_push(const FreshnessRules& rules, Clock clock, Thresh
     return {lacking || due, due && versioned ? std::max(later, next_required) : next_required, false, false};
   }
   const bool answered_at_once = due && !lacking && rules.apply == ApplyMode::kEager && !rules.hidden;
-  return {lacking || due, next_required, answered_at_once, answered_at_once && rules.pulls_ahead};
+  return {lacking || due, next_required, answered_at_once, answered_at_once && rules.pulls_before_push};
 }
 
 bool serves(Version outstanding, Version needed, Version newest_known) {

@@ -28,7 +28,7 @@ namespace paceline::cache {
 struct FreshnessRules {
   ApplyMode apply = ApplyMode::kVersioned;     // of the grant: versioned compares versions, eager revisions
   std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
-  bool pulls_ahead = true;                     // pull_with_push(): what may go ahead of a push does
+  bool pulls_before_push = true;                     // pull_with_push(): what may go ahead of a push does
   // The next grant does not wait for the push (exchange.hidden): nothing that is merely due is waited for, and what
   // is asked for with a push is for the iteration behind the next.
   bool hidden = false;
@@ -114,7 +114,7 @@ struct PullWithPushPlan {
   // for.
   bool answered_at_once = false;
   // Whether it goes ahead of whatever of the push has not left, or right behind the push.
-  bool ahead = false;
+  bool before_push = false;
 };
 
 // Behind: what is required does not exist yet. The servers hold the answer as long as the authority holds the
@@ -133,7 +133,7 @@ struct PullWithPushPlan {
 //              sees B's gradient at clock 11
 //
 // Where both ways are copies by the same processor, going ahead hides nothing and going behind is less work
-// (pulls_ahead: false). With one shard the thread then makes no step of its own again. And the server, whose
+// (pulls_before_push: false). With one shard the thread then makes no step of its own again. And the server, whose
 // state is not leaving while the gradient comes, steps it in place.
 //
 // Versioned stays behind, whether a refresh is due or required: a version holds a whole clock of every

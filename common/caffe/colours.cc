@@ -41,10 +41,10 @@ Status exchange_red_and_blue(const NetworkSpec& network, std::span<float> parame
     if (reads == 0 && !is_exchanged) continue;
     const LayerRule& rule = layer_rule(layer.kind);
     const bool adds_up = rule.sums_channels;
-    const bool leaves_them =
+    const bool keeps_them =
         layer.tensors().size == 0 && !layer.shares_weights && !layer.loss.is_one && !rule.moves_channels;
     if (layer.shares_weights != is_exchanged || layer.groups != 1 || reads != std::ssize(layer.inputs) ||
-        (!adds_up && !leaves_them)) {
+        (!adds_up && !keeps_them)) {
       return invalid_argument("layer " + layer.name +
                               " keeps the picture's colours apart or mixes them with others, expected a "
                               "convolution or a dense layer that reads all three: Caffe has blue first");

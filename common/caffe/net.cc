@@ -333,7 +333,7 @@ class Walk {
 };
 
 // Of a layer that is left out the first that shares what it has is the owner.
-void hand_over(const LayerConfig& gone, const std::vector<bool>& kept, std::vector<LayerConfig>& layers) {
+void pass_parameters_on(const LayerConfig& gone, const std::vector<bool>& kept, std::vector<LayerConfig>& layers) {
   const LayerConfig* owner = nullptr;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     LayerConfig& layer = layers[i];
@@ -353,7 +353,7 @@ void keep_needed(Net& net, std::set<std::string> needed, std::vector<std::string
     if (kept[i]) needed.insert(net.layers[i].from.begin(), net.layers[i].from.end());
   }
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    if (!kept[i]) hand_over(net.layers[i], kept, net.layers);
+    if (!kept[i]) pass_parameters_on(net.layers[i], kept, net.layers);
   }
   const std::vector<LayerConfig> layers = std::exchange(net.layers, {});
   const std::vector<int> lines = std::exchange(net.lines, {});

@@ -20,8 +20,8 @@ Status unexpected(const char* field, std::int64_t got, const std::string& expect
 
 void put_left(const sync::IterationRanges& left, proto::EngineState& message) {
   for (std::size_t i = 0; i < left.size(); ++i) {
-    const std::int64_t behind = i == 0 ? 0 : left[i - 1].first + left[i - 1].count;
-    message.add_left_gaps(left[i].first - behind);
+    const std::int64_t after = i == 0 ? 0 : left[i - 1].first + left[i - 1].count;
+    message.add_left_gaps(left[i].first - after);
     message.add_left_counts(left[i].count);
   }
 }
@@ -34,16 +34,16 @@ Result<sync::IterationRanges> get_left(const proto::EngineState& message) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   sync::IterationRanges left;
   left.reserve(static_cast<std::size_t>(message.left_gaps_size()));
-  std::int64_t behind = 0;
+  std::int64_t after = 0;
   for (int i = 0; i < message.left_gaps_size(); ++i) {
     const std::int64_t gap = message.left_gaps(i);
     const std::int64_t count = message.left_counts(i);
-    if (gap < 0 || gap > kMost - behind) return unexpected("left gap", gap, "0 or more, within 64 bits");
-    if (count < 1 || count > kMost - behind - gap) {
+    if (gap < 0 || gap > kMost - after) return unexpected("left gap", gap, "0 or more, within 64 bits");
+    if (count < 1 || count > kMost - after - gap) {
       return unexpected("left count", count, "1 or more, within 64 bits");
     }
-    left.push_back({behind + gap, count});
-    behind += gap + count;
+    left.push_back({after + gap, count});
+    after += gap + count;
   }
   return left;
 }
@@ -114,7 +114,7 @@ std::string to_bytes(const sync::EngineState& state) {
     proto::Worker& w = *message.add_workers();
     w.set_there(worker.there);
     w.set_staleness(worker.staleness);
-    w.set_anew(worker.anew);
+    w.set_starts_over(worker.starts_over);
   }
   put_policy(state.policy, *message.mutable_policy());
   put_lpr(state.lpr, *message.mutable_lpr());
@@ -148,7 +148,7 @@ Result<sync::EngineState> engine_state_from_bytes(std::string_view bytes) {
   state.skipped = message.skipped();
   PACELINE_ASSIGN_OR_RETURN(state.left, get_left(message));
   for (const proto::Worker& worker : message.workers())
-    state.workers.push_back({worker.there(), worker.staleness(), worker.anew()});
+    state.workers.push_back({worker.there(), worker.staleness(), worker.starts_over()});
   PACELINE_ASSIGN_OR_RETURN(state.policy, get_policy(message.policy()));
   state.lpr = get_lpr(message.lpr());
   state.batch_sizes.assign(message.batch_sizes().begin(), message.batch_sizes().end());

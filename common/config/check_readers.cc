@@ -207,9 +207,9 @@ void check_readers(Validator& validator, const RunConfig& c) {
     if (key == nullptr) return;
     const std::string got = key->write(c);
     const bool given = validator.given().has(path) && got != key->write(defaults);
-    const std::string said = validator.given().as_said(path);
-    validator.refuse_if(given && !reader.reads(read_by), {said.c_str()}, "nobody reads it",
-                        said == path ? got : schema().find(said)->write(c),
+    const std::string key_given = validator.given().as_given(path);
+    validator.refuse_if(given && !reader.reads(read_by), {key_given.c_str()}, "nobody reads it",
+                        key_given == path ? got : schema().find(key_given)->write(c),
                         std::string(reader.who) + ", or no value (null)");
   };
   for (const Reader& reader : kReaders) {

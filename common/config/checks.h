@@ -29,7 +29,7 @@ class Validator {
   void refuse_if(bool contradiction, std::initializer_list<const char*> keys, const std::string& what,
                  const std::string& got, const std::string& expected) {
     if (!contradiction || !verdict_.is_ok()) return;
-    const std::string key = given_.as_said(given_.first(keys));
+    const std::string key = given_.as_given(given_.first(keys));
     verdict_ = invalid_argument(format_error(given_.place_of(key), key, what, got, expected));
   }
 

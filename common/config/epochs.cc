@@ -112,7 +112,7 @@ class Epochs {
       }
       if (made.is_ok() && is_argument(other) == is_argument(key) &&
           !(is_of_other_samples() && !is_argument(key))) {
-        return refuse(key, "said twice", in_a_row(*made) + " here, and in " + other + " " + in_a_row(now),
+        return refuse(key, "given twice", in_a_row(*made) + " here, and in " + other + " " + in_a_row(now),
                       "one of the two, or the same");
       }
     }
@@ -171,7 +171,7 @@ class Epochs {
     if (data.kind == DataKind::kCifar10 && !data.path.empty()) return kCifar10Samples;
     return refuse(key, "how many samples an epoch has is not known", "no data.train_samples",
                   data.kind == DataKind::kSynthetic
-                      ? "data.train_samples, as many as `paceline data synthesize` has said"
+                      ? "data.train_samples, as many as `paceline data synthesize` has printed"
                       : "data.train_samples, or data.kind: cifar10 with a data.path");
   }
 
@@ -182,7 +182,7 @@ class Epochs {
 
 }  // namespace
 
-std::string Given::as_said(const std::string& path) const {
+std::string Given::as_given(const std::string& path) const {
   const bool has_unit = path == "train.total_iterations" || path.ends_with("_versions");
   const std::string in_epochs = (has_unit ? path.substr(0, path.rfind('_')) : path) + "_epochs";
   const bool was_made =

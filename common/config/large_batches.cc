@@ -118,14 +118,14 @@ std::vector<std::string> rate_warnings(const RunConfig& config, const Given& giv
                          std::to_string(schedule.base_batch) + " samples");
     }
     const std::int64_t end = planned_versions(config);
-    const auto behind =
+    const auto after =
         std::ranges::find_if(schedule.step_at, [end](std::int64_t turn) { return turn >= end; });
-    if (schedule.kind != ScheduleKind::kMultistep || behind == schedule.step_at.end()) continue;
+    if (schedule.kind != ScheduleKind::kMultistep || after == schedule.step_at.end()) continue;
     // Of a pool the slowest's clock, which the version is, ends before.
     const bool ends_before = config.train.share == Share::kPool && !in_lockstep(config);
-    warnings.push_back(given.as_said(at + "step_at") + ": the run ends with version " + std::to_string(end) +
+    warnings.push_back(given.as_given(at + "step_at") + ": the run ends with version " + std::to_string(end) +
                        (ends_before ? " at the latest" : "") + ", so there is no step at " +
-                       std::to_string(*behind));
+                       std::to_string(*after));
   }
   return warnings;
 }

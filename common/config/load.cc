@@ -71,11 +71,11 @@ Status collect(const Value& section, const std::string& path, std::vector<Entry>
 // Takes away what was given for `key` before, and what the file says in the other form of it: in epochs for what counts
 // versions or iterations, and the other way round. A null alone takes back what there is.
 void take_away(const Key* key, const Value& by, std::vector<Entry>& entries) {
-  const auto says_something = [key](const Entry& entry) {
+  const auto has_value = [key](const Entry& entry) {
     return entry.key == key && entry.value.kind != Value::Kind::kNull &&
            (entry.value.kind != Value::Kind::kList || !entry.value.items.empty());
   };
-  const bool also_other = by.kind != Value::Kind::kNull || std::ranges::any_of(entries, says_something);
+  const bool also_other = by.kind != Value::Kind::kNull || std::ranges::any_of(entries, has_value);
   std::erase_if(entries, [&](const Entry& entry) {
     const bool is_other =
         entry.value.place.line != 0 && counted_key(entry.key->path) == counted_key(key->path);

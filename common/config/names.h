@@ -32,8 +32,8 @@ PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
                                  {PolicyKind::kSwitch, "switch"}});
 PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
 PACELINE_ENUM_NAMES(PullOrder, {{PullOrder::kAuto, "auto"},
-                                {PullOrder::kAhead, "ahead"},
-                                {PullOrder::kBehind, "behind"}});
+                                {PullOrder::kBeforePush, "before_push"},
+                                {PullOrder::kAfterPush, "after_push"}});
 PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});
 PACELINE_ENUM_NAMES(SharedMemory,
                     {{SharedMemory::kAuto, "auto"}, {SharedMemory::kOff, "off"}, {SharedMemory::kOn, "on"}});

@@ -26,7 +26,7 @@ class Given {
   std::string first(std::initializer_list<const char*> keys) const;
   Place place_of(const std::string& key) const;
   // `path`, or the key in epochs that was given and made into it.
-  std::string as_said(const std::string& path) const;
+  std::string as_given(const std::string& path) const;
 
  private:
   std::string source_;

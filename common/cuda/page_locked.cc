@@ -111,11 +111,11 @@ PinnedPages::Stretch PinnedPages::first_of(std::span<const std::byte> memory) co
     return std::min(memory.size(), static_cast<std::size_t>(end - memory.data()));
   };
   const std::lock_guard lock(mutex_);
-  const auto behind = pinned_.upper_bound(memory.data());
-  if (behind != pinned_.begin() && memory.data() < std::prev(behind)->second) {
-    return {up_to(std::prev(behind)->second), true};
+  const auto after = pinned_.upper_bound(memory.data());
+  if (after != pinned_.begin() && memory.data() < std::prev(after)->second) {
+    return {up_to(std::prev(after)->second), true};
   }
-  return {behind == pinned_.end() ? memory.size() : up_to(behind->first), false};
+  return {after == pinned_.end() ? memory.size() : up_to(after->first), false};
 }
 
 Status PinnedPages::send(cudaStream_t stream, std::span<const float> from, float* to, bool& pinned) const {

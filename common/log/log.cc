@@ -142,9 +142,9 @@ Result<Log> Log::open(const std::filesystem::path& file, const std::string& prog
   PACELINE_ASSIGN_OR_RETURN(const auto threshold, parse_level(level));
   const std::string cannot = "cannot open the log " + file.string() + ": ";
   // A named pipe that nobody reads is refused here rather than waited for.
-  const int anew = begin == Begin::kAnew ? O_TRUNC : 0;
+  const int truncate = begin == Begin::kTruncate ? O_TRUNC : 0;
   Descriptor opened(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | anew, 0666));
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | truncate, 0666));
   if (!opened.is_open()) return unavailable(cannot + std::strerror(errno));
   try {
     auto sink = std::make_shared<File>(std::move(opened), file.string(), program, threshold, errors);

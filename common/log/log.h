@@ -23,7 +23,7 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError };
 class Log {
  public:
   using Listener = std::function<void(LogLevel, const std::string&)>;
-  enum class Begin { kAnew, kBehind };
+  enum class Begin { kTruncate, kAppend };
 
   // Forgets everything.
   Log();

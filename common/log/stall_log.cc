@@ -30,7 +30,7 @@ const StallLog::Seen* StallLog::find(const std::string& cause) const {
   return found == seen_.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> StallLog::look(const std::vector<Wait>& waits, Ticks now) {
+std::vector<std::string> StallLog::check(const std::vector<Wait>& waits, Ticks now) {
   std::vector<std::string> lines;
   std::erase_if(seen_, [&](const Seen& seen) {
     const auto same = [&](const Wait& wait) { return wait.cause == seen.cause; };

@@ -58,7 +58,7 @@ class StallLog {
 
   // All that is waited for now. What is to be written; to be called every second or so, since a wait counts
   // from the first call that sees it.
-  std::vector<std::string> look(const std::vector<Wait>& waits, Ticks now);
+  std::vector<std::string> check(const std::vector<Wait>& waits, Ticks now);
 
   // What to write for somebody who asks now, however short the waits are: one line each.
   std::vector<std::string> explain(const std::vector<Wait>& waits, Ticks now) const;

@@ -216,7 +216,7 @@ Result<std::vector<StageSpec>> stages_of_run(const RunConfig& config, const Netw
 std::vector<StageSpec> lay_out_by_stages(NetworkSpec& network, const std::vector<StageSpec>& parts,
                                          std::uint32_t stages) {
   Layout layout;
-  const auto move_behind = [&](Layer& layer) {
+  const auto move_after = [&](Layer& layer) {
     const ParameterRange own = layer.tensors();
     if (own.size == 0) return;
     const std::int64_t moved = layout.size() - own.offset;
@@ -232,7 +232,7 @@ std::vector<StageSpec> lay_out_by_stages(NetworkSpec& network, const std::vector
   };
   for (std::size_t s = 0; s < stages; ++s) {
     for (std::size_t part = s; part < parts.size(); part += stages) {
-      for (std::size_t i = parts[part].first; i < parts[part].last; ++i) move_behind(network.layers[i]);
+      for (std::size_t i = parts[part].first; i < parts[part].last; ++i) move_after(network.layers[i]);
     }
   }
   network.layout = std::move(layout);

@@ -97,9 +97,9 @@ std::uint64_t Layout::hash() const {
 
 const Tensor* Layout::tensor_at(std::int64_t index) const {
   if (index < 0 || index >= size_) return nullptr;
-  const auto behind = std::upper_bound(tensors_.begin(), tensors_.end(), index,
+  const auto after = std::upper_bound(tensors_.begin(), tensors_.end(), index,
                                        [](std::int64_t i, const Tensor& t) { return i < t.offset; });
-  return &*std::prev(behind);
+  return &*std::prev(after);
 }
 
 Layout part_of(const Layout& layout, const Range& part) {

@@ -29,20 +29,20 @@ double shown_rate(const RunConfig& config, Version version, std::size_t stage) {
   return learning_rate(config.train.inner_optimizer, in_schedule(config, version), planned_versions(config));
 }
 
-std::string said_rate(const RunConfig& config) {
+std::string rate_text(const RunConfig& config) {
   const bool inner = config.train.has_inner_optimizer;
   const OptimizerSection& optimizer = inner ? config.train.inner_optimizer : config.train.optimizer;
   const ScheduleSection& schedule = optimizer.schedule;
   const bool scaled = schedule.scale != RateScale::kNone;
   if (!scaled && schedule.warmup_versions == 0) return "";
-  std::string said = "learning rate " + printed("%.6g", optimizer.lr);
+  std::string text = "learning rate " + printed("%.6g", optimizer.lr);
   if (scaled) {
-    said += " x " + printed("%.6g", schedule.scale_factor) + " = " +
+    text += " x " + printed("%.6g", schedule.scale_factor) + " = " +
             printed("%.6g", optimizer.lr * schedule.scale_factor) + " for " +
             std::to_string(samples_of_a_step(config, inner)) + " samples a step";
   }
-  if (schedule.warmup_versions == 0) return said;
-  return said + ", after " + std::to_string(schedule.warmup_versions) + " versions of warm-up from " +
+  if (schedule.warmup_versions == 0) return text;
+  return text + ", after " + std::to_string(schedule.warmup_versions) + " versions of warm-up from " +
          printed("%.6g", learning_rate(optimizer, Version(0), planned_versions(config)));
 }
 

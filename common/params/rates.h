@@ -25,7 +25,7 @@ inline Version stepped_from(Version version) { return Version(version.value > 0 
 
 // What scale and warm-up make of the configured rate, as "learning rate 0.1 x 8 = 0.8 for 2048 samples a step, after 390
 // versions of warm-up"; empty where there are neither.
-std::string said_rate(const RunConfig& config);
+std::string rate_text(const RunConfig& config);
 
 // Of what `action` applies. `decided`: the version that the decision before led to.
 double applied_rate(const RunConfig& config, const sync::Apply& action, Version decided);

@@ -73,11 +73,11 @@ class FactorRanges {
     auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), part.begin,
                                   [](std::int64_t at, const Piece& p) { return at < p.end; });
     for (std::int64_t at = part.begin; at < part.end; ++piece) {
-      const bool behind = piece == pieces_.end();
-      const std::int64_t end = behind ? part.end : std::min(part.end, piece->end);
-      use(Range{at, end}, behind ? StepFactors{} : piece->factors,
+      const bool after = piece == pieces_.end();
+      const std::int64_t end = after ? part.end : std::min(part.end, piece->end);
+      use(Range{at, end}, after ? StepFactors{} : piece->factors,
           static_cast<std::size_t>(piece - pieces_.begin()));
-      if (behind) return;
+      if (after) return;
       at = end;
     }
   }

@@ -29,7 +29,7 @@ int admitted(int accepted) {
     if (errno == EMFILE || errno == ENFILE) errno = EAGAIN;
     return accepted;
   }
-  if (paceline::leaves_descriptors_for_files(accepted)) return accepted;
+  if (paceline::spares_descriptors_for_files(accepted)) return accepted;
   close(accepted);
   errno = ECONNABORTED;
   return -1;
@@ -68,7 +68,7 @@ std::uint64_t descriptor_limit() {
 
 void keep_descriptors_for_files(std::uint32_t count) { kept_for_files = count; }
 
-bool leaves_descriptors_for_files(int descriptor) {
+bool spares_descriptors_for_files(int descriptor) {
   const std::uint64_t limit = descriptor_limit();
   const std::uint64_t kept = kept_for_files.load(std::memory_order_relaxed);
   return kept == 0 || limit == kUnlimited || static_cast<std::uint64_t>(descriptor) + kept < limit;

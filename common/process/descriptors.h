@@ -26,7 +26,7 @@ std::uint64_t descriptor_limit();
 // From now on connections that come in leave `count` descriptors to files. 0: none are kept.
 void keep_descriptors_for_files(std::uint32_t count);
 // Whether this one, just opened for something else than a file that is written, leaves them.
-bool leaves_descriptors_for_files(int descriptor);
+bool spares_descriptors_for_files(int descriptor);
 
 // That this process may open `needed` files. `what`: whose need it is. Errors: kFailedPrecondition, both
 // numbers and what to do.

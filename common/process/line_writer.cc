@@ -36,7 +36,7 @@ std::int64_t lines_of(std::string_view text) {
 struct LineWriter::State {
   struct Text {
     std::string text;
-    std::uint64_t behind = 0;  // what is to be written to `first` before
+    std::uint64_t after = 0;  // what is to be written to `first` before
   };
 
   State(Descriptor descriptor, std::size_t most, Missing line)
@@ -100,15 +100,15 @@ void LineWriter::follow(const LineWriter& first) {
 
 void LineWriter::write(std::string text, When when) {
   if (text.empty()) return;
-  std::uint64_t behind = 0;
+  std::uint64_t after = 0;
   if (state_->first) {
     const std::lock_guard lock(state_->first->mutex);
-    behind = state_->first->given;
+    after = state_->first->given;
   }
   {
     const std::lock_guard lock(state_->mutex);
     state_->bytes += text.size();
-    state_->waiting.push_back({std::move(text), behind});
+    state_->waiting.push_back({std::move(text), after});
     ++state_->given;
     if (state_->bytes > state_->bytes_max / 4) when = When::kAtOnce;
     if (when == When::kAtOnce) state_->at_once = true;
@@ -158,7 +158,7 @@ bool LineWriter::State::wait_until_written(std::uint64_t number, steady_clock::t
 void LineWriter::State::run() {
   for (;;) {
     std::string text;
-    std::uint64_t behind = 0;
+    std::uint64_t after = 0;
     std::uint64_t taken = 0;
     {
       std::unique_lock lock(mutex);
@@ -166,7 +166,7 @@ void LineWriter::State::run() {
       if (waiting.empty() && ends) return;
       while (!waiting.empty() && (text.empty() || text.size() + waiting.front().text.size() <= kAtOnceMax)) {
         text += waiting.front().text;
-        behind = std::max(behind, waiting.front().behind);
+        after = std::max(after, waiting.front().after);
         bytes -= waiting.front().text.size();
         waiting.pop_front();
         ++taken;
@@ -175,9 +175,9 @@ void LineWriter::State::run() {
       being_written = lines_of(text);
     }
     if (taken == 0) continue;
-    if (behind > 0) {  // then follow() was before
+    if (after > 0) {  // then follow() was before
       const auto patience = first_is_stuck ? std::chrono::milliseconds(0) : kFollowed;
-      first_is_stuck = !first->wait_until_written(behind, steady_clock::now() + patience);
+      first_is_stuck = !first->wait_until_written(after, steady_clock::now() + patience);
     }
     write_out(std::move(text));
     {

@@ -50,12 +50,12 @@ std::optional<double> memory_of_v1(const fs::path& folder) {
 
 // The group's folder and those of the groups around it, up to `top`.
 void for_each_around(const fs::path& top, const std::string& group,
-                     const std::function<void(const fs::path&)>& look) {
+                     const std::function<void(const fs::path&)>& visit) {
   fs::path inner = fs::path(group).relative_path();
   // "/../other": outside of what this process sees.
   if (std::find(inner.begin(), inner.end(), "..") != inner.end()) inner.clear();
-  for (; !inner.empty(); inner = inner.parent_path()) look(top / inner);
-  look(top);
+  for (; !inner.empty(); inner = inner.parent_path()) visit(top / inner);
+  visit(top);
 }
 
 bool names(const std::string& controllers, const std::string& wanted) {

@@ -54,8 +54,8 @@ Status check_hazards(const Plan& plan, std::uint32_t rank) {
   };
   std::map<std::int64_t, History> pieces = {{0, {}}, {plan.floats, {}}};
   const auto cut = [&pieces](std::int64_t at) {
-    const auto behind = pieces.upper_bound(at);
-    return pieces.emplace_hint(behind, at, std::prev(behind)->second);
+    const auto beyond = pieces.upper_bound(at);
+    return pieces.emplace_hint(beyond, at, std::prev(beyond)->second);
   };
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
     const Transfer& row = rows[i];

@@ -126,9 +126,9 @@ class TimedReplay {
     }
     Rank& peer = ranks_[way.rows->peer];
     const auto bytes = static_cast<double>(rank.program->bytes_of(transfer));
-    const double leaves = std::max(rank.out_free, rank.thread_free);
-    rank.out_free = leaves + per_byte(index) * bytes;
-    peer.in_free = std::max(peer.in_free, leaves) + per_byte(way.rows->peer) * bytes;
+    const double sent_at = std::max(rank.out_free, rank.thread_free);
+    rank.out_free = sent_at + per_byte(index) * bytes;
+    peer.in_free = std::max(peer.in_free, sent_at) + per_byte(way.rows->peer) * bytes;
     push(rank.out_free, What::kDone, index, w);
     push(std::max(rank.out_free, peer.in_free) + links_.latency, What::kArrived, way.rows->peer,
          way.other_end);

@@ -20,7 +20,7 @@ void WorkerStep::expect(Expects now, Expects next) {
 }
 
 cache::FreshnessRules WorkerStep::freshness() const {
-  return {grant_.apply, rules_.refresh_clocks, rules_.pulls_ahead, rules_.hidden};
+  return {grant_.apply, rules_.refresh_clocks, rules_.pulls_before_push, rules_.hidden};
 }
 
 Status WorkerStep::on(const Granted& event, std::vector<Action>& actions) {
@@ -76,7 +76,7 @@ void WorkerStep::read(const View& now, std::vector<Action>& actions) {
     actions.push_back(AwaitParameters{comes, decision.min_version});
     return;
   }
-  if (installed_behind_grant()) waited_ = early_->done - granted_at_;
+  if (installed_after_grant()) waited_ = early_->done - granted_at_;
   const bool refresh = decision.source == cache::ReadSource::kProcessCache;
   // What was installed early is what it computes with.
   make_current(refresh || installed_anything_, actions);
@@ -128,7 +128,7 @@ Status WorkerStep::on(const GradientComputed& event, std::vector<Action>& action
   installs_early_ = installed_anything_ = false;
   const cache::PullWithPushPlan plan =
       cache::pull_with_push(freshness(), grant_.clock, grant_.threshold, event.now.thread, event.now.process);
-  if (plan.ahead) pull(PullWhen::kBeforePush, plan, actions);
+  if (plan.before_push) pull(PullWhen::kBeforePush, plan, actions);
   actions.push_back(CheckGradient{});
   return Status::ok();
 }

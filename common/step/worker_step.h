@@ -174,7 +174,7 @@ using Action =
 // What of the run's configuration the order of a step depends on.
 struct StepRules {
   std::optional<std::int64_t> refresh_clocks = {};  // cache::FreshnessRules
-  bool pulls_ahead = true;                          // there, too
+  bool pulls_before_push = true;                          // there, too
   bool applies_locally = false;                     // cache::keeps_own_updates()
   std::int64_t mini_batch = 0;                      // samples of each local step, if there are any (grant.h)
   bool hidden = false;                              // cache::FreshnessRules
@@ -196,7 +196,7 @@ class WorkerStep {
   const Grant& grant() const { return grant_; }
   Ticks granted_at() const { return granted_at_; }
   // Whether the round's parameters were installed early, but behind its grant.
-  bool installed_behind_grant() const { return early_ && early_->done > granted_at_; }
+  bool installed_after_grant() const { return early_ && early_->done > granted_at_; }
   // Whether a round has begun.
   bool begun() const { return begun_; }
   // Whether a grant has come that is looked at once InstallEarly is done.

@@ -89,12 +89,12 @@ struct Grant {
   // Of a worker that was lost, or not there, when what the run goes on from was saved; or in a run that begins, or that
   // comes late: each, until it has completed one. Nothing that its process had kept ahead of the first of them, or one
   // before had, counts.
-  bool anew = false;
+  bool starts_over = false;
 };
 
 // `worker` has waited for its grant for held_notice_after, or for another held_notice_every since the last
 // notice.
-struct Held {
+struct HeldNotice {
   WorkerId worker;
   Clock clock;         // of the iteration it wants to begin
   Staleness lead;      // clock - min clock
@@ -184,7 +184,7 @@ struct Reject {
   Status status;                   // kInvalidArgument, kOutOfOrder, kFailedPrecondition
 };
 
-using Action = std::variant<Started, Apply, Grant, Held, VersionAdvanced, ThresholdChanged, PolicySwitched,
+using Action = std::variant<Started, Apply, Grant, HeldNotice, VersionAdvanced, ThresholdChanged, PolicySwitched,
                             WindowClosed, Discard, FinishWorker, RunFailed, AllFinished, Quiesced, Reject>;
 
 }  // namespace paceline::sync

@@ -61,7 +61,7 @@ class BatchPlan {
     BatchSizes sizes;
     std::vector<std::int64_t> begins;  // within the clock's positions
   };
-  struct Settled {
+  struct SharedTable {
     std::shared_ptr<const Table> table;
     std::int64_t samples = 0;  // without those of the lost
   };
@@ -72,8 +72,8 @@ class BatchPlan {
   std::int64_t batch_size_;
   Clock whole_clocks_;                   // below it all workers have an iteration
   std::optional<BatchBalance> balance_;  // none: sizes are equal
-  Settled current_;                      // of the newest clock
-  std::deque<Settled> tables_;
+  SharedTable current_;                      // of the newest clock
+  std::deque<SharedTable> tables_;
   Clock oldest_;  // that tables_ begins with
 };
 

@@ -95,7 +95,7 @@ void Engine::take_message(Rank rank, Clock clock) {
 void Engine::complete(Rank rank) {
   WorkerEntry& w = run_->workers[rank];
   updates_->add(rank);
-  w.anew = false;
+  w.starts_over = false;
   run_->clocks.advance(w.clock);
   w.clock = w.clock.next();
   run_->policy->on_clock(rank, w.clock, run_->step.now, run_->clocks);

@@ -78,7 +78,7 @@ class Engine {
   bool is_live(WorkerId worker) const;
   bool is_held(WorkerId worker) const;
   // That a worker of this run is held, as it would be announced at `now`; nothing where it is not.
-  std::optional<Held> held_now(WorkerId worker, Ticks now) const;
+  std::optional<HeldNotice> held_now(WorkerId worker, Ticks now) const;
   // What is known of the iteration that a worker of this run is in; nothing while it is in none.
   std::optional<WorkerTable::Iteration> iteration_of(WorkerId worker) const {
     return run_->workers.iteration_of(run_->workers.rank_of(worker));

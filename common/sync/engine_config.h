@@ -57,7 +57,7 @@ struct EngineConfig {
   std::uint32_t group = 1;
   std::optional<double>
       skips_max;  // on_nan: skip: a larger share of skipped iterations fails; none: none does
-  std::chrono::nanoseconds held_notice_after = std::chrono::milliseconds(200);  // first Held action
+  std::chrono::nanoseconds held_notice_after = std::chrono::milliseconds(200);  // first HeldNotice action
   std::chrono::nanoseconds held_notice_every = std::chrono::seconds(1);         // and the following ones
 };
 

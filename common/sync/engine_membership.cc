@@ -64,7 +64,7 @@ Status Engine::come_late(Rank rank, const std::string& who) {
   w.clock = std::max(run_->clocks.min_clock(), w.needed);
   w.running = RunningIteration(run_->config.shards);
   w.staleness = 0;
-  w.fresh = w.anew = true;
+  w.fresh = w.starts_over = true;
   highest_ = std::max(highest_, w.clock);
   run_->clocks.add(w.clock);
   max_clock_gap_ = std::max(max_clock_gap_, run_->clocks.gap());
@@ -138,7 +138,7 @@ bool Engine::is_held(WorkerId worker) const {
          run_->workers[run_->workers.rank_of(worker)].phase == WorkerPhase::kHeld;
 }
 
-std::optional<Held> Engine::held_now(WorkerId worker, Ticks now) const {
+std::optional<HeldNotice> Engine::held_now(WorkerId worker, Ticks now) const {
   if (!is_held(worker)) return std::nullopt;
   return grants_->held(run_->workers.rank_of(worker), now);
 }

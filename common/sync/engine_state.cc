@@ -185,7 +185,7 @@ EngineState Engine::state() const {
   if (lists_what_is_left(config)) state.left = left(*run_, updates_->waiting());
   for (const WorkerEntry& w : run_->workers) {
     const bool there = w.phase != WorkerPhase::kAbsent && w.phase != WorkerPhase::kGone;
-    state.workers.push_back({there, w.staleness, w.anew});
+    state.workers.push_back({there, w.staleness, w.starts_over});
   }
   state.policy.kind = config.policy.kind;
   run_->policy->save(state.policy);
@@ -218,7 +218,7 @@ Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
     WorkerEntry& w = run.workers[Rank(r)];
     w.clock = begin;
     w.staleness = state.workers[r].staleness;
-    w.anew = !state.workers[r].there || state.workers[r].anew;
+    w.starts_over = !state.workers[r].there || state.workers[r].starts_over;
     w.running.reads_no_older_than(state.revision);
     const NodeId node = run.workers.id(Rank(r)).node;
     if (state.workers[r].there) there.insert(node);

@@ -101,13 +101,13 @@ void Grants::give(Rank rank, Clock clock, Version least, std::chrono::nanosecond
   if (clock == w.clock) {
     w.running.begin(iteration, min_version, samples);
   } else {
-    run_.workers.ahead(rank).running.begin_behind(w.running, iteration, min_version, samples);
+    run_.workers.ahead(rank).running.begin_after(w.running, iteration, min_version, samples);
   }
   const std::int64_t contributors = std::min(run_.clocks.contributors(clock), run_.per_clock);
   run_.step.emit(Grant{run_.workers.id(rank), clock, iteration, s, min_clock, min_version, updates_.version(),
                        updates_.revision(), contributors, held, batch.position, batch.samples,
                        run_.batches.clock_samples(clock, contributors), w.staleness, updates_.apply_mode(),
-                       run_.policy->stage(), w.anew});
+                       run_.policy->stage(), w.starts_over});
 }
 
 void Grants::finish(Rank rank) {
@@ -197,7 +197,7 @@ Status Grants::quiesce() {
   Clock target(0);
   if (updates_.apply_mode() == ApplyMode::kVersioned) {
     // Somebody who has gone may have had more whole than anybody who is here: that waits for its clock's turn.
-    target = updates_.behind_waiting();
+    target = updates_.after_waiting();
     for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
       const WorkerEntry& w = run_.workers[Rank(r)];
       if (w.live()) target = std::max(target, w.phase == WorkerPhase::kRunning ? w.clock.next() : w.clock);
@@ -226,10 +226,10 @@ void Grants::announce() {
   }
 }
 
-Held Grants::held(Rank rank, Ticks now) const {
+HeldNotice Grants::held(Rank rank, Ticks now) const {
   const WorkerEntry& w = run_.workers[rank];
   const Clock slowest = run_.clocks.min_clock();
-  return Held{run_.workers.id(rank),
+  return HeldNotice{run_.workers.id(rank),
               w.clock,
               w.clock - slowest,
               run_.workers.id(run_.workers.slowest(slowest)),

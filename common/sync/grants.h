@@ -19,7 +19,7 @@
 #include "common/status.h"
 #include "common/sync/actions.h"
 #include "common/sync/engine_parts.h"
-#include "common/sync/held_grants.h"
+#include "common/sync/deferred_grants.h"
 #include "common/sync/update_sequence.h"
 
 namespace paceline::sync {
@@ -65,7 +65,7 @@ class Grants {
   // (docs/PROTOCOL.md, 6).
   void announce();
   // That `rank` is held, as it would be announced at `now`. It is held.
-  Held held(Rank rank, Ticks now) const;
+  HeldNotice held(Rank rank, Ticks now) const;
 
   // Nobody is live: why the run is over.
   EndReason end_reason() const;
@@ -87,7 +87,7 @@ class Grants {
 
   EngineParts& run_;
   const UpdateSequence& updates_;
-  HeldGrants held_;
+  DeferredGrants held_;
   Staleness max_gap_;
   bool shares_done_ = false;  // somebody did its share to the end
 };

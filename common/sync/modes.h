@@ -13,7 +13,7 @@ enum class ApplyMode { kVersioned, kEager };
 // Eager: whether a refresh that is merely due is asked for ahead of the gradient, whose way up then hides its
 // way down, or behind it, and has that gradient in it (common/cache/freshness.h). Auto: by what is between a
 // node and its servers (worker/train/pull_order.h).
-enum class PullOrder { kAuto, kAhead, kBehind };
+enum class PullOrder { kAuto, kBeforePush, kAfterPush };
 
 // One optimizer step per gradient; or one per clock, with the gradients averaged by samples (versioned only).
 enum class CombineMode { kEach, kMean };

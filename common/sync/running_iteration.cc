@@ -21,7 +21,7 @@ void RunningIteration::begin(std::int64_t iteration, Version min_version, std::i
   *this = std::move(next);
 }
 
-void RunningIteration::begin_behind(const RunningIteration& before, std::int64_t iteration,
+void RunningIteration::begin_after(const RunningIteration& before, std::int64_t iteration,
                                     Version min_version, std::int64_t samples) {
   computed_version_ = before.computed_version_;
   computed_revision_ = before.computed_revision_;

@@ -30,7 +30,7 @@ class RunningIteration {
   static constexpr std::int64_t kAnySamples = 0;
   void begin(std::int64_t iteration, Version min_version, std::int64_t samples);
   // The same of one that is granted while its worker is in `before`, which goes on.
-  void begin_behind(const RunningIteration& before, std::int64_t iteration, Version min_version,
+  void begin_after(const RunningIteration& before, std::int64_t iteration, Version min_version,
                     std::int64_t samples);
 
   // What its worker computes with from here on is of `revision` at least: its caches are empty, and it is to

@@ -25,7 +25,7 @@ void UpdateSequence::resume(const EngineState& state) {
   version_ = begins_ = state.version;
   // Of this version there are no parameters any more with less than that.
   revision_ = version_begins_ = state.revision;
-  waiting_ = HeldGradients(Clock(version_.value));
+  waiting_ = PendingGradients(Clock(version_.value));
   skipped_ = state.skipped;
   lpr_.resume(version_, state.lpr);
   apply_ = apply_of_stage();

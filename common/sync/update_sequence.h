@@ -15,7 +15,7 @@
 #include "common/ids.h"
 #include "common/sync/engine_parts.h"
 #include "common/sync/engine_state.h"
-#include "common/sync/held_gradients.h"
+#include "common/sync/pending_gradients.h"
 #include "common/sync/iteration_range.h"
 #include "common/sync/lpr.h"
 #include "common/sync/modes.h"
@@ -50,7 +50,7 @@ class UpdateSequence {
   // How many gradients of the oldest open clock wait.
   std::int64_t oldest_count() const { return waiting_.oldest_count(); }
   // The clock behind all of which a gradient waits.
-  Clock behind_waiting() const {
+  Clock after_waiting() const {
     return Clock(version_.value + static_cast<std::int64_t>(waiting_.clocks()));
   }
   // Which iterations wait, in any order.
@@ -73,7 +73,7 @@ class UpdateSequence {
 
   EngineParts& run_;
   ApplyMode apply_;             // of the stage in force
-  HeldGradients waiting_;       // versioned
+  PendingGradients waiting_;       // versioned
   ClockContributions arrived_;  // eager: decided in this step, not emitted yet
   LprTracker lpr_;
   Version begins_;

@@ -13,7 +13,7 @@ using Iteration = std::pair<WorkerId, Clock>;
 // When, on its own clock, a worker began the exchange behind an iteration, and went on with an iteration.
 struct Edges {
   std::map<Iteration, Ticks> reported;
-  std::map<Iteration, Ticks> went_on;
+  std::map<Iteration, Ticks> resumed;
 };
 
 // Two clocks that nobody corrects drift apart by at most 100 µs in a second: 50 ppm each, as quartzes do.
@@ -32,7 +32,7 @@ Edges edges_of(const Trace& trace) {
     for (const PhaseSpan& span : worker.spans) {
       const Iteration iteration{worker.worker, span.clock};
       if (sends(span.phase) && !sends(before)) edges.reported.insert_or_assign(iteration, span.begin);
-      if (reads(span.phase) && !reads(before)) edges.went_on.insert_or_assign(iteration, span.begin);
+      if (reads(span.phase) && !reads(before)) edges.resumed.insert_or_assign(iteration, span.begin);
       before = span.phase;
     }
   }
@@ -55,8 +55,8 @@ Alignment alignment(const Trace& authority, const Process& decides, const Trace&
     if (!decision.worker || !decision.clock) continue;
     const Iteration iteration{*decision.worker, *decision.clock};
     if (decision.kind == DecisionKind::kGranted) {
-      const auto found = edges.went_on.find(iteration);
-      if (found != edges.went_on.end()) {
+      const auto found = edges.resumed.find(iteration);
+      if (found != edges.resumed.end()) {
         const nanoseconds bound = decision.at - found->second;
         seen(decision.at);
         least = std::max(least.value_or(bound), bound);

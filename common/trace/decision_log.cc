@@ -58,7 +58,7 @@ void DecisionLog::add(Decision decision, Ticks now) {
   is_of_an_iteration(decision.kind) ? kept_.add(decision) : rare_.add(decision);
 }
 
-void DecisionLog::held(const sync::Held& held, Ticks now) {
+void DecisionLog::held(const sync::HeldNotice& held, Ticks now) {
   Decision hold{.kind = DecisionKind::kHeld, .worker = held.worker, .clock = held.clock};
   hold.min_clock = Clock(held.clock.value - held.lead.value);
   hold.threshold = held.threshold;

@@ -46,7 +46,7 @@ class DecisionLog {
  private:
   struct Seen;
   void add(Decision decision, Ticks now);
-  void held(const sync::Held& held, Ticks now);
+  void held(const sync::HeldNotice& held, Ticks now);
   // What an action adds; the others add nothing.
   template <typename Action>
   void took(const Action&, const sync::Engine&, Seen&, Ticks) {}

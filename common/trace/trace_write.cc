@@ -220,19 +220,19 @@ class Writer {
 // The earliest of all instants: numbers stay small, and exact where they are read as doubles.
 Ticks origin_of(const Trace& trace) {
   std::optional<Ticks> first;
-  const auto look = [&](Ticks at) { first = std::min(first.value_or(at), at); };
-  if (!trace.decisions.empty()) look(trace.decisions.front().at);
+  const auto consider = [&](Ticks at) { first = std::min(first.value_or(at), at); };
+  if (!trace.decisions.empty()) consider(trace.decisions.front().at);
   for (const ShardSpans& shard : trace.shards) {
-    if (!shard.spans.empty()) look(shard.spans.front().begin);
+    if (!shard.spans.empty()) consider(shard.spans.front().begin);
   }
   for (const BucketSpans& node : trace.buckets) {
-    if (!node.spans.empty()) look(node.spans.front().begin);
+    if (!node.spans.empty()) consider(node.spans.front().begin);
   }
   for (const WorkerSpans& worker : trace.workers) {
-    if (!worker.spans.empty()) look(worker.spans.front().begin);
+    if (!worker.spans.empty()) consider(worker.spans.front().begin);
   }
   for (const StageSpans& stage : trace.stages) {
-    if (!stage.spans.empty()) look(stage.spans.front().begin);
+    if (!stage.spans.empty()) consider(stage.spans.front().begin);
   }
   return first.value_or(Ticks(0));
 }

@@ -64,8 +64,8 @@ inline constexpr std::size_t kTogetherMax = 16;  // messages in one, with the on
 
 // Header frames of messages without a payload, in the order in which they were said.
 struct Others {
-  std::vector<std::string> ahead{};
-  std::vector<std::string> behind{};
+  std::vector<std::string> before{};
+  std::vector<std::string> after{};
 };
 
 // The header frame of `message`. Free text (reasons, faults, error messages) is made printable and cut to
@@ -91,8 +91,8 @@ struct Header {
     Message message;
     std::size_t bytes;  // of its own header
   };
-  std::vector<Other> ahead{};
-  std::vector<Other> behind{};
+  std::vector<Other> before{};
+  std::vector<Other> after{};
 };
 Result<Header> decode_header(std::string_view bytes);
 

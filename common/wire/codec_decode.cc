@@ -182,12 +182,12 @@ Body read(Fields& f, const proto::Grant& in) {
                f.number("position", in.position(), 0, kCountMax),
                samples_of(f, in.samples(), 1),
                apply_of(in.eager()),
-               in.anew(),
+               in.starts_over(),
                loss_scale_of(f, in)};
 }
 
-Body read(Fields& f, const proto::Held& in) {
-  Held m{worker_of(f, in),
+Body read(Fields& f, const proto::HeldNotice& in) {
+  HeldNotice m{worker_of(f, in),
          clock_of(f, in.clock()),
          Staleness(f.number("lead", in.lead(), -kCountMax, kCountMax)),
          threshold_of(f, in),
@@ -274,7 +274,7 @@ Body read(Fields& f, const proto::Leave& in) {
 
 Body read(Fields& f, const proto::RunOver& in) {
   return RunOver{code_of(f, in.code(), StatusCode::kOk), text_of(f, in.message(), "message"), in.resumable(),
-                 in.hands_over()};
+                 in.reconfigures()};
 }
 
 Body read(Fields& f, const proto::Heartbeat& in) {
@@ -402,7 +402,7 @@ Result<Header::Other> other_of(const std::string& bytes, Scratch& scratch) {
   PACELINE_ASSIGN_OR_RETURN(const proto::Header* const parsed, parse(bytes, scratch));
   const proto::Header& in = *parsed;
   PACELINE_ASSIGN_OR_RETURN(const Beside beside, beside_of(in));
-  if (beside != Beside{} || in.has_logged() || in.ahead_size() + in.behind_size() > 0) {
+  if (beside != Beside{} || in.has_logged() || in.before_size() + in.after_size() > 0) {
     return invalid_argument("header: got more than a message in another's header, expected one");
   }
   PACELINE_ASSIGN_OR_RETURN(Body body, from_proto(in));
@@ -417,19 +417,19 @@ Result<Header::Other> other_of(const std::string& bytes, Scratch& scratch) {
 
 Status add_others(const proto::Header& in, Header& header, Scratch& scratch) {
   const auto messages =
-      1 + static_cast<std::size_t>(in.ahead_size()) + static_cast<std::size_t>(in.behind_size());
+      1 + static_cast<std::size_t>(in.before_size()) + static_cast<std::size_t>(in.after_size());
   if (messages > kTogetherMax) {
     return invalid_argument("header: got " + std::to_string(messages) + " messages, expected at most " +
                             std::to_string(kTogetherMax));
   }
   PACELINE_RETURN_IF_ERROR(check_travels(*header.body));
-  for (const std::string& bytes : in.ahead()) {
+  for (const std::string& bytes : in.before()) {
     PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes, scratch));
-    header.ahead.push_back(std::move(other));
+    header.before.push_back(std::move(other));
   }
-  for (const std::string& bytes : in.behind()) {
+  for (const std::string& bytes : in.after()) {
     PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes, scratch));
-    header.behind.push_back(std::move(other));
+    header.after.push_back(std::move(other));
   }
   return Status::ok();
 }
@@ -443,7 +443,7 @@ Result<Header> decode_header(std::string_view bytes) {
   const proto::Header& in = *parsed;
   Header header;
   PACELINE_ASSIGN_OR_RETURN(header.beside, beside_of(in));
-  const bool alone = in.ahead_size() + in.behind_size() == 0;
+  const bool alone = in.before_size() + in.after_size() == 0;
   const bool for_the_transport_alone =
       in.body_case() == proto::Header::BODY_NOT_SET && alone && header.beside != Beside{};
   if (for_the_transport_alone) {
@@ -471,7 +471,7 @@ Result<Message> with_payload(Header header, Payload payload) {
 Result<Message> decode(std::string_view bytes, Payload payload) {
   PACELINE_ASSIGN_OR_RETURN(Header header, decode_header(bytes));
   if (!header.body) return invalid_argument("header: got no body, expected one");
-  if (!header.ahead.empty() || !header.behind.empty()) {
+  if (!header.before.empty() || !header.after.empty()) {
     return invalid_argument("header: got several messages, expected one");
   }
   return with_payload(std::move(header), std::move(payload));

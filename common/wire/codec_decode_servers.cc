@@ -125,7 +125,7 @@ Body read(Fields& f, const proto::ReplicaJoin& in) {
   return m;
 }
 
-Body read(Fields& f, const proto::HandOver& in) { return HandOver{text_of(f, in.reason(), "reason")}; }
+Body read(Fields& f, const proto::Reconfigure& in) { return Reconfigure{text_of(f, in.reason(), "reason")}; }
 
 Body read(Fields& f, const proto::ReplicaResumes& in) {
   return ReplicaResumes{checkpoint_of(f, in.from()), f.number("shard_bytes", in.shard_bytes(), 0, kCountMax),

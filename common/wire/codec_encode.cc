@@ -139,11 +139,11 @@ void put(const Grant& m, proto::Grant& out) {
   out.set_position(m.position);
   out.set_samples(m.samples);
   out.set_eager(m.apply == ApplyMode::kEager);
-  out.set_anew(m.anew);
+  out.set_starts_over(m.starts_over);
   put(m.loss_scale, out);
 }
 
-void put(const Held& m, proto::Held& out) {
+void put(const HeldNotice& m, proto::HeldNotice& out) {
   put(m.worker, *out.mutable_worker());
   out.set_clock(m.clock.value);
   out.set_lead(m.lead.value);
@@ -214,7 +214,7 @@ void put(const RunOver& m, proto::RunOver& out) {
   out.set_code(static_cast<proto::Code>(m.code));
   out.set_message(text(m.message));
   out.set_resumable(m.resumable);
-  out.set_hands_over(m.hands_over);
+  out.set_reconfigures(m.reconfigures);
 }
 
 void put(const Heartbeat& m, proto::Heartbeat& out) {
@@ -329,7 +329,7 @@ bool travels_with_others(const Body& body) {
       []<typename M>(const M&) {
         return (std::is_same_v<M, Push> || std::is_same_v<M, Withdraw> || std::is_same_v<M, StepReport> ||
                 std::is_same_v<M, Pull> || std::is_same_v<M, Parameters> || std::is_same_v<M, Unchanged> ||
-                std::is_same_v<M, Grant> || std::is_same_v<M, Held> || std::is_same_v<M, FinishWorker>);
+                std::is_same_v<M, Grant> || std::is_same_v<M, HeldNotice> || std::is_same_v<M, FinishWorker>);
       },
       body);
 }
@@ -354,8 +354,8 @@ std::string encode(const Beside& beside) {
 
 std::string encode(const Others& others) {
   std::string out;
-  for (const std::string& other : others.ahead) append(proto::Header::kAheadFieldNumber, other, out);
-  for (const std::string& other : others.behind) append(proto::Header::kBehindFieldNumber, other, out);
+  for (const std::string& other : others.before) append(proto::Header::kBeforeFieldNumber, other, out);
+  for (const std::string& other : others.after) append(proto::Header::kAfterFieldNumber, other, out);
   return out;
 }
 

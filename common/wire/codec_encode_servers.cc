@@ -125,7 +125,7 @@ void put(const ReplicaWelcome& m, proto::ReplicaWelcome& out) {
   out.set_began(m.began);
 }
 
-void put(const HandOver& m, proto::HandOver& out) { out.set_reason(text(m.reason)); }
+void put(const Reconfigure& m, proto::Reconfigure& out) { out.set_reason(text(m.reason)); }
 
 void put(const ReplicaResumes& m, proto::ReplicaResumes& out) {
   put(m.from, *out.mutable_from());

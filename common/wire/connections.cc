@@ -68,18 +68,18 @@ int Connections::break_surplus() {
   forget_ended();
   if (connections_.size() <= max) return 0;
   std::vector<std::tuple<Received, std::uint64_t, int>>
-      strangers;  // what, in which order they came, descriptor
+      unknown;  // what, in which order they came, descriptor
   for (const auto& [descriptor, connection] : connections_) {
-    if (!connection.member) strangers.emplace_back(received_of(descriptor), connection.number, descriptor);
+    if (!connection.member) unknown.emplace_back(received_of(descriptor), connection.number, descriptor);
   }
-  std::sort(strangers.begin(), strangers.end());
-  strangers.resize(std::min(strangers.size(), connections_.size() - max));
-  for (const auto& [received, number, descriptor] : strangers) {
+  std::sort(unknown.begin(), unknown.end());
+  unknown.resize(std::min(unknown.size(), connections_.size() - max));
+  for (const auto& [received, number, descriptor] : unknown) {
     const auto it = connections_.find(descriptor);
     it->second.socket.reset(spare_);
     connections_.erase(it);
   }
-  return static_cast<int>(strangers.size());
+  return static_cast<int>(unknown.size());
 }
 
 }  // namespace paceline::wire

@@ -29,7 +29,7 @@ namespace paceline::wire {
 
 // What is held against a connection, and how much of it:
 //   kMalformed   what is no message: a program of ours never says that
-//   kJoin        a join that is refused, or that is said twice where once is enough: it takes long to judge
+//   kJoin        a join that is refused, or that is given twice where once is enough: it takes long to judge
 //   kRejected      any other message of somebody who is not in the run: of a node that was lost many may be on
 //                their way
 enum class Wrong { kRejected = 1, kJoin = 16, kMalformed = 16 };

@@ -8,9 +8,9 @@
 //   node -> authority      NodeReady, Peers, StepReport, EvaluationReport, NodeReport, Error (all-reduce)
 //   node <-> its server    StateWanted, NodeState (all-reduce)
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
-//   authority -> node      Peers, Grant, Held, FinishWorker, Evaluate, RunOver
+//   authority -> node      Peers, Grant, HeldNotice, FinishWorker, Evaluate, RunOver
 //   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
-//                          StopRun, HandOver, Heartbeat, Leave
+//                          StopRun, Reconfigure, Heartbeat, Leave
 //   replica -> primary     ReplicaJoin, FilePull, LogAck, Heartbeat
 //   primary -> replica     ReplicaResumes, FilePiece, ReplicaWelcome, LocalEvent, what was said to it (LogEntry),
 //                          RunOver, Heartbeat
@@ -227,12 +227,12 @@ struct Grant {
   std::int64_t position = 0;                // its mini-batch (common/batch_part.h)
   std::int64_t samples = 1;                 // >= 1
   ApplyMode apply = ApplyMode::kVersioned;  // what "newer" means to its caches (common/cache/freshness.h)
-  bool anew = false;       // nothing that it has of former rounds counts (common/sync/actions.h)
+  bool starts_over = false;       // nothing that it has of former rounds counts (common/sync/actions.h)
   LossScale loss_scale{};  // what the worker has said of it last, also before a resume
 };
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.
-struct Held {
+struct HeldNotice {
   WorkerId worker{};
   Clock clock{};
   Staleness lead{};
@@ -301,13 +301,13 @@ struct Leave {
 
 // The run is over; a node ends with success when ok. `resumable`: it has failed since it cannot go on without
 // new servers, but these can go on from a checkpoint; a node that may wait for them
-// (cluster.reconnect_timeout) joins again instead of ending. `hands_over`: to servers, which go on from that
-// checkpoint by themselves, as a new generation (server/authority/hand_over.h).
+// (cluster.reconnect_timeout) joins again instead of ending. `reconfigures`: to servers, which go on from that
+// checkpoint by themselves, as a new generation (server/authority/reconfigure.h).
 struct RunOver {
   StatusCode code = StatusCode::kOk;
   std::string message{};
   bool resumable = false;
-  bool hands_over = false;
+  bool reconfigures = false;
 };
 
 // The sender lives. A node's to the authority says where the time of its workers has gone so far, for whoever
@@ -331,11 +331,11 @@ struct Error {
 };
 
 using AnyBody =
-    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, Held,
+    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, HeldNotice,
                  FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
                  ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
                  NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved, StopRun, NodeReady,
-                 NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogAck, LocalEvent, HandOver, ReplicaResumes,
+                 NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogAck, LocalEvent, Reconfigure, ReplicaResumes,
                  FilePull, FilePiece, Peers, StateWanted, NodeState>;
 inline constexpr std::size_t kBodies = std::variant_size_v<AnyBody>;
 
@@ -357,7 +357,7 @@ class Body : public AnyBody {
 // That a message is told to a replica as an event of its server's log: what became of it there.
 struct LogEntry {
   enum class As : std::uint8_t {
-    kHappened,     // the body is a LocalEvent
+    kLocalEvent,     // the body is a LocalEvent
     kAdmission,    // a Join or ShardJoin: the peer was let in
     kReturn,       // a Join or ShardJoin: the peer goes on over another connection
     kToShard,      // the shard was told

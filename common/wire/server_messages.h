@@ -143,8 +143,8 @@ struct ShardReport {
 };
 
 // A replica of the shard has come back: the authority is asked to quiesce the run, save it and have all
-// servers go on from there, with that replica (server/authority/hand_over.h).
-struct HandOver {
+// servers go on from there, with that replica (server/authority/reconfigure.h).
+struct Reconfigure {
   std::string reason{};
 };
 

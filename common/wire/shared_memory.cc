@@ -231,7 +231,7 @@ Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef
   }
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (descriptor.get() < 0) return refused(failed("it cannot be opened", errno));
-  if (!leaves_descriptors_for_files(descriptor.get())) {
+  if (!spares_descriptors_for_files(descriptor.get())) {
     return refused(unavailable("this process has no descriptor to spare (ulimit -n)"));
   }
   if (const Status right = check_segment(descriptor.get(), ref); !right.is_ok()) return refused(right);

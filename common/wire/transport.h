@@ -171,7 +171,7 @@ class DealerSocket {
  public:
   // What becomes of queued messages at the end: they have the linger time to leave, or are dropped at once,
   // since the server has said its last word and may be gone.
-  enum class Queued { kLeaves, kIsDropped };
+  enum class Queued { kIsSent, kIsDropped };
 
   using Handler = std::function<void(Result<Message> message)>;
 
@@ -191,7 +191,7 @@ class DealerSocket {
   virtual std::shared_ptr<const void> lent() const = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close(Queued queued) = 0;
-  void close() { close(Queued::kLeaves); }
+  void close() { close(Queued::kIsSent); }
 };
 
 }  // namespace paceline::wire

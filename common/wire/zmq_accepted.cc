@@ -63,7 +63,7 @@ void AcceptedConnections::watch(zmq::socket_t& socket, const ServerKeys* keys) {
   monitor_.emplace(context_, socket, kinds);
 }
 
-void AcceptedConnections::leave_gate() {
+void AcceptedConnections::deregister() {
   if (!domain_.empty()) context_.gate().remove(std::exchange(domain_, {}));
 }
 
@@ -163,7 +163,7 @@ int AcceptedConnections::break_unfinished(const std::function<bool()>& all_read,
 std::vector<std::string> AcceptedConnections::keep_out(Ticks now, TrafficCounters& counters) {
   poll_monitor();
   for (int broken = all_.break_surplus(); broken > 0; --broken) {
-    admission_->note("a stranger", "there are more connections than the run has members, with some to spare");
+    admission_->note("an unknown peer", "there are more connections than the run has members, with some to spare");
   }
   counters.kept_out = admission_->kept_out();
   return admission_->due(now);

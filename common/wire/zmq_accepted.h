@@ -33,7 +33,7 @@ class AcceptedConnections {
   // The last two: Unfinished's.
   AcceptedConnections(Context::Impl& context, const TransportOptions& options, std::int64_t held_bytes_max,
                       std::int64_t held_bytes_max_unread);
-  ~AcceptedConnections() { leave_gate(); }
+  ~AcceptedConnections() { deregister(); }
   AcceptedConnections(const AcceptedConnections&) = delete;
   AcceptedConnections& operator=(const AcceptedConnections&) = delete;
 
@@ -44,7 +44,7 @@ class AcceptedConnections {
   void bound(const std::string& endpoint) { at_.emplace(endpoint); }
   // Before the socket is closed, and behind that.
   void unwatch() { monitor_.reset(); }
-  void leave_gate();
+  void deregister();
 
   // The header of the message that is being handled; null: none is.
   void handles(zmq::message_t* header);

@@ -121,7 +121,7 @@ void Pump::close() {
   if (handshakes_) handshakes_->close();
   if (accepted_) accepted_->unwatch();
   socket_.close();  // what is queued leaves within the linger time
-  if (accepted_) accepted_->leave_gate();
+  if (accepted_) accepted_->deregister();
   if (!in_handler_) handler_ = nullptr;
 }
 
@@ -274,7 +274,7 @@ Result<Pump::Received> Pump::checked(const PeerId& from, zmq::message_t (&frames
     }
     PACELINE_ASSIGN_OR_RETURN(std::optional<Payload> borrowed,
                               sharings_->borrow(from, *header.beside.region, header.encoding));
-    if (!borrowed) return Received{std::move(header.ahead), {}, std::move(header.behind)};
+    if (!borrowed) return Received{std::move(header.before), {}, std::move(header.after)};
     payload = *std::move(borrowed);
     counters_.shared_bytes += header.beside.region->bytes;
   } else if (frames[1].size() > 0) {
@@ -282,8 +282,8 @@ Result<Pump::Received> Pump::checked(const PeerId& from, zmq::message_t (&frames
   }
   Received received;
   if (!header.body) return received;
-  received.ahead = std::move(header.ahead);
-  received.behind = std::move(header.behind);
+  received.before = std::move(header.before);
+  received.after = std::move(header.after);
   PACELINE_ASSIGN_OR_RETURN(received.message, with_payload(std::move(header), std::move(payload)));
   return received;
 }
@@ -297,11 +297,11 @@ void Pump::deliver_all(const PeerId& from, Received received, std::size_t bytes)
     return !closed_;
   };
   std::size_t rest = bytes;
-  for (const auto* others : {&received.ahead, &received.behind}) {
+  for (const auto* others : {&received.before, &received.after}) {
     for (const Header::Other& other : *others) rest -= other.bytes;
     read_ += static_cast<int>(others->size());
   }
-  for (Header::Other& other : received.ahead) {
+  for (Header::Other& other : received.before) {
     if (!goes_on(std::move(other.message), other.bytes) || drop_if_ignored(from)) return;
   }
   if (!received.message) {  // from one transport to the other, or of no interest
@@ -309,7 +309,7 @@ void Pump::deliver_all(const PeerId& from, Received received, std::size_t bytes)
   } else if (!goes_on(*std::move(received.message), rest)) {
     return;
   }
-  for (Header::Other& other : received.behind) {
+  for (Header::Other& other : received.after) {
     if (drop_if_ignored(from) || !goes_on(std::move(other.message), other.bytes)) return;
   }
 }

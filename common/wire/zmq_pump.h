@@ -96,9 +96,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
   bool read_one();  // false: nothing was there, or the socket is at its end
   // The messages of one that was received, in order; none where it is from one transport to the other.
   struct Received {
-    std::vector<Header::Other> ahead{};
+    std::vector<Header::Other> before{};
     std::optional<Message> message{};
-    std::vector<Header::Other> behind{};
+    std::vector<Header::Other> after{};
   };
   Result<Received> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
   void deliver_all(const PeerId& from, Received received, std::size_t bytes);

@@ -120,8 +120,8 @@ Status Pump::send_together(const PeerId* to, std::span<const Outgoing> messages)
   std::string header = carries.header;
   if (beside != Beside{}) header += encode(beside);
   Others others;
-  for (const Outgoing& message : messages.first(at)) others.ahead.push_back(message.header);
-  for (const Outgoing& message : messages.subspan(at + 1)) others.behind.push_back(message.header);
+  for (const Outgoing& message : messages.first(at)) others.before.push_back(message.header);
+  for (const Outgoing& message : messages.subspan(at + 1)) others.after.push_back(message.header);
   if (messages.size() > 1) header += encode(others);
   const bool fits = header.size() <= kHeaderBytesMax;
   const bool in_frame = !carries.payload.empty() && !beside.region;

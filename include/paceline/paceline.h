@@ -224,7 +224,7 @@ PACELINE_API paceline_code paceline_on_stage(paceline_worker* worker, const pace
 
 /* What is called several times a second, on its thread, while paceline_step_stages() waits for another stage: what is
  * not 0 ends the wait, and the node leaves (ABORTED). For loops that signals are to reach. Before paceline_start(). */
-PACELINE_API paceline_code paceline_on_wait(paceline_worker* worker, int (*look)(void* context),
+PACELINE_API paceline_code paceline_on_wait(paceline_worker* worker, int (*callback)(void* context),
                                             void* context);
 
 /* The round's mini-batch through the stages, of which all of a group have the same `samples`, from as many as there are

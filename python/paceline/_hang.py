@@ -112,7 +112,7 @@ def _before_fork() -> None:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _behind_fork() -> None:
+def _after_fork() -> None:
     for watch in list(_watches):
         until = watch.until
         if until is not None:
@@ -124,4 +124,4 @@ def _forked() -> None:
         watch._forget()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_behind_fork, after_in_child=_forked)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forked)

@@ -57,7 +57,7 @@ class Pass(ctypes.Structure):
 Take = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Pass))
 
 
-Look = ctypes.CFUNCTYPE(c_int, c_void_p)
+OnWait = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 
 class Stage(ctypes.Structure):
@@ -112,15 +112,15 @@ def _load():
 def _launched(config):
     """What paceline.launch was told, for the configuration that it was given and for no other: the command line's values, and what
     becomes of an earlier run's files."""
-    said = os.environ.get("PACELINE_LAUNCHED")
-    if said is None or config is None:
+    encoded = os.environ.get("PACELINE_LAUNCHED")
+    if encoded is None or config is None:
         return [], "refuse"
     try:
-        launched = json.loads(said)
+        launched = json.loads(encoded)
         is_that = launched["config"] == os.path.realpath(os.fsdecode(config))
         return ([str(each) for each in launched["overrides"]], launched["existing"]) if is_that else ([], "refuse")
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"PACELINE_LAUNCHED: got {said!r}, expected what paceline.launch sets, or none") from None
+        raise ValueError(f"PACELINE_LAUNCHED: got {encoded!r}, expected what paceline.launch sets, or none") from None
 
 
 def overrides_of(config, overrides):
@@ -174,7 +174,7 @@ def _described(library):
             ("final_from", c_int, [worker, c_int64]),
             ("finish", c_int, [worker, POINTER(Metric)]),
             ("on_stage", c_int, [worker, POINTER(Stage)]),
-            ("on_wait", c_int, [worker, Look, c_void_p]),
+            ("on_wait", c_int, [worker, OnWait, c_void_p]),
             ("step_stages", c_int, [worker, c_int64, POINTER(Metric)]),
             ("end", c_int, [worker, c_char_p, c_int64]),
             ("warn", c_int, [worker, c_char_p]),

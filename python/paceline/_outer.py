@@ -17,7 +17,7 @@ def local_steps_of(mode: str, local_steps: int) -> int:
     return local_steps
 
 
-def said(keys: Iterable[str], config: str, overrides: Sequence[str]) -> Set[str]:
+def given_keys(keys: Iterable[str], config: str, overrides: Sequence[str]) -> Set[str]:
     """Those of `keys` that the run's file or command line says, in whichever section. The library says values, and not whether they
     are defaults."""
     with open(config, encoding="utf-8") as file:
@@ -43,6 +43,6 @@ def check(worker, config: str, overrides: Sequence[str]) -> None:
         if worker.value(key) not in expected:
             raise ValueError(f"{key}: got {worker.value(key)} with mode='worker', expected {' or '.join(expected)}: the servers "
                              "take a mean of what the workers' optimizers have changed")
-    if worker.value("train.optimizer.lr") == "0.01" and not said(("lr",), config, overrides):
+    if worker.value("train.optimizer.lr") == "0.01" and not given_keys(("lr",), config, overrides):
         raise ValueError("train.optimizer.lr: got none with mode='worker', expected one, of which 1 takes the mean of what the "
                          "workers' optimizers have changed: the default, 0.01, is for gradients")

@@ -15,11 +15,11 @@ def ends_ahead(worker) -> bool:
 
 
 class Resumed:
-    """Behind the first begin(): where the worker's run goes on, and what is loaded for that. `comes_back`: a node may do so, also
+    """Behind the first begin(): where the worker's run goes on, and what is loaded for that. `rejoins`: a node may do so, also
     under bsp, while the others go on: at their clock, behind its own last state."""
 
-    def __init__(self, worker, comes_back: bool):
-        self._worker, self._comes_back = worker, comes_back
+    def __init__(self, worker, rejoins: bool):
+        self._worker, self._rejoins = worker, rejoins
         self._ends_ahead = ends_ahead(worker)
         self._nothing_loaded = worker.clock > 0 and worker.existing == "continue"
 
@@ -29,7 +29,7 @@ class Resumed:
         where it is the last of a run that was stopped (ends_ahead()). Errors: ValueError."""
         got, expected = state["clock"], self._worker.clock
         of_another = f"load_state_dict(): got the state of clock {got}, expected {expected}, where the run goes on"
-        if got < expected and self._worker.value("sync.policy") == "bsp" and self._comes_back:
+        if got < expected and self._worker.value("sync.policy") == "bsp" and self._rejoins:
             self._worker.warn(f"{of_another}: unless this node comes back to a run that has gone on, the data of {expected - got} of its "
                               "clocks come once more")
         elif got < expected and self._worker.value("sync.policy") == "bsp":

@@ -53,7 +53,7 @@ class Data:
         check(library.paceline_data_open(ctypes.byref(options), ctypes.byref(self._handle)))
         self.node = node
         _open_data.add(self)
-        self._tell()
+        self._log_warnings()
 
     @property
     def train_samples(self) -> int:
@@ -124,7 +124,7 @@ class Data:
         check(library.paceline_data_about(self._open(), ctypes.byref(about)))
         return about
 
-    def _tell(self) -> None:
+    def _log_warnings(self) -> None:
         while (line := library.paceline_data_warning(self._handle)) is not None:
             _log.warning("%s", line.decode(errors="replace"))
 
@@ -134,14 +134,14 @@ class Data:
         try:
             check(code)
         finally:
-            self._tell()
-        held, count = _Held(pointer), pointer.contents.samples
+            self._log_warnings()
+        owner, count = _OwnedBatch(pointer), pointer.contents.samples
         shape = (count, about.channels, about.height, about.width)
-        return Batch(held.array(pointer.contents.images, "<f4", shape), held.array(pointer.contents.labels, "<i8", (count,)),
-                     held.array(pointer.contents.indices, "<i8", (count,)))
+        return Batch(owner.array(pointer.contents.images, "<f4", shape), owner.array(pointer.contents.labels, "<i8", (count,)),
+                     owner.array(pointer.contents.indices, "<i8", (count,)))
 
 
-class _Held:
+class _OwnedBatch:
     """A mini-batch of the library's, given back with the last array of it."""
 
     def __init__(self, pointer):
@@ -157,8 +157,8 @@ class _Held:
 class _Memory:
     """Where an array lies: numpy keeps this, and this the mini-batch."""
 
-    def __init__(self, held: _Held, address: int, kind: str, shape: tuple):
-        self._held = held
+    def __init__(self, owner: _OwnedBatch, address: int, kind: str, shape: tuple):
+        self._owner = owner
         self.__array_interface__ = {"version": 3, "data": (address, False), "typestr": kind, "shape": shape}
 
 

@@ -72,7 +72,7 @@ class Attached:
         self._local_steps, self._taken = _outer.local_steps_of(mode, local_steps), 0
         self._server_side, self._on_resume = mode == "server", on_resume
         self._samples = 0
-        self._said: list = []  # (loss, correct, samples) of the round's mini-batches; a loss may still be under way on its device
+        self._measured: list = []  # (loss, correct, samples) of the round's mini-batches; a loss may still be under way on its device
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
         _check_leaves(leaves)
         factors = [_of_each("trainable", trainable, params, (bool, np.bool_), "True or False"),
@@ -92,7 +92,7 @@ class Attached:
             self.worker.start(initial, None if evaluate is None else lambda flat: evaluate(self._unflat(flat)))
             self.params = params
             self._receive()
-            self._resumed = Resumed(self.worker, comes_back=True)
+            self._resumed = Resumed(self.worker, rejoins=True)
             if not self._server_side:
                 _outer.warn(self.worker)
         except BaseException as error:
@@ -158,7 +158,7 @@ class Attached:
             self._resumed.warn_if_not_loaded("the optimizer's state begins anew")
             leaves = self._matched("parameter", params)
             self.params = params  # also where the run ends here: the loop may have given the ones before away (donation)
-        self._said.append((loss, correct, self._samples if samples is None else samples))
+        self._measured.append((loss, correct, self._samples if samples is None else samples))
         self._taken += 1
         if self._taken < self._local_steps:
             return params
@@ -254,12 +254,12 @@ class Attached:
                 self.worker.warn(f"parameter {own.name} is no longer finite at clock {round.clock}; begin the optimizer's state anew")
 
     def _exchange(self):
-        samples = sum(each for *_, each in self._said)
-        loss = sum(float(loss) * each for loss, _, each in self._said)
-        counted = [correct for _, correct, _ in self._said]
+        samples = sum(each for *_, each in self._measured)
+        loss = sum(float(loss) * each for loss, _, each in self._measured)
+        counted = [correct for _, correct, _ in self._measured]
         correct = None if None in counted else sum(map(int, counted))
         self.worker.finish(loss=loss / max(samples, 1), correct=correct, samples=samples)
-        self._said, self._taken = [], 0
+        self._measured, self._taken = [], 0
         expected = self.clock
         self._receive()
         if self.clock < expected:

@@ -128,12 +128,12 @@ def _how(status):
 
 
 class _Run:
-    """Its processes, by their names, until all have ended. `heartbeat`: in seconds, cluster.heartbeat. `tells`: where shard 0's
+    """Its processes, by their names, until all have ended. `heartbeat`: in seconds, cluster.heartbeat. `ended_programs`: where shard 0's
     server hears of programs that have ended (--ended-programs)."""
 
-    def __init__(self, out, heartbeat, tells):
+    def __init__(self, out, heartbeat, ended_programs):
         self._out = pathlib.Path(out)
-        self._tells = tells
+        self._ended_programs = ended_programs
         # A server finds over tcp that a program was killed within two heartbeats and 1.5 s. A signal before would make a run that
         # has failed one that was stopped.
         self._notices_within = 2 * (2 * heartbeat + 1.5)
@@ -141,9 +141,9 @@ class _Run:
         self._began_before = self._last_begin()
         self._running: Dict[str, subprocess.Popen] = {}
         self._signals = 0
-        self._told = set()  # servers: a second signal would end them at once, whatever they write
+        self._signalled = set()  # servers: a second signal would end them at once, whatever they write
         self._dismissed = False  # programs: there is no run for them
-        self._said_nobody = False
+        self._nobody_is_left_printed = False
         self.failed: List[str] = []
         self.refused = 0  # a server's status: there is no run
         self.advice = ""  # where that is 2
@@ -169,7 +169,7 @@ class _Run:
     def interrupt(self, *_):
         """Who has not ended by itself."""
         if self._signals == 0:
-            self._say_nobody_is_left()
+            self._print_nobody_is_left()
         for name in list(self._running):
             self._end(name)
 
@@ -181,9 +181,9 @@ class _Run:
         order = signal.SIGTERM if self._dismissed or name.startswith("server") else signal.SIGINT
         process = self._running[name]
         if name.startswith("server") and self._signals <= 1:
-            if name in self._told:
+            if name in self._signalled:
                 return
-            self._told.add(name)
+            self._signalled.add(name)
         try:
             if process.returncode is None:
                 if self._signals <= 1:
@@ -211,13 +211,13 @@ class _Run:
     def _server_ended(self, name, status):
         if status != 0:
             self.failed.append(name)
-        does_as_told = status in (1, -signal.SIGTERM) and (self._signals == 1 or self._dismissed)
-        if not does_as_told:
-            self._say_failed(name, status)
+        ended_as_asked = status in (1, -signal.SIGTERM) and (self._signals == 1 or self._dismissed)
+        if not ended_as_asked:
+            self._print_failed(name, status)
         if status in _REFUSALS and not self.refused:
             self.refused = status
             if self.advice and status == 2:
-                self._say(self.advice)
+                self._print(self.advice)
             self._dismiss()
         elif not self._left("server") and self._running and not self.refused:
             if self.sees_begin and not self._has_begun():
@@ -229,22 +229,22 @@ class _Run:
         if status != 0:
             self.failed.append(name)
         if not (self._dismissed and status == -signal.SIGTERM):
-            self._say_failed(name, status)
+            self._print_failed(name, status)
         if not self._left("server") or self._signals > 0 or self._dismissed:
             return
         if status == 0 and not self._is_over():
-            self._say(f"{name} has ended before the run")
-        self._tell(name, status)
+            self._print(f"{name} has ended before the run")
+        self._report_ended(name, status)
         if not self._left("node"):
             if not self._has_begun():
-                self._say_nobody_is_left()
+                self._print_nobody_is_left()
             # They find that out, and have files to write.
             signal.setitimer(signal.ITIMER_REAL, self._notices_within)
 
-    def _tell(self, name, status):
+    def _report_ended(self, name, status):
         """Where training has not begun the server waits for those that have not joined."""
         try:
-            os.write(self._tells, f"{name.split()[1]} {_how(status)}\n".encode())
+            os.write(self._ended_programs, f"{name.split()[1]} {_how(status)}\n".encode())
         except OSError:  # it has just ended, or reads nothing
             pass
 
@@ -270,24 +270,24 @@ class _Run:
         """Whether its results are there, which come before the nodes hear of the end."""
         return _written(self._out / "summary.json") not in (None, self._summary_before)
 
-    def say_where(self):
+    def print_where(self):
         """Who was lost, and where the run's report is; of one that never was there is none."""
         if self._is_over():
             for lost in (_lost(_summary(self._out)) - self.lost_before).elements():
-                self._say(f"lost before the end: {lost}")
-            self._say(f"the run in {self._out} is over; paceline report {shlex.quote(str(self._out))} says how it went")
+                self._print(f"lost before the end: {lost}")
+            self._print(f"the run in {self._out} is over; paceline report {shlex.quote(str(self._out))} says how it went")
 
-    def _say_nobody_is_left(self):
-        if not self._said_nobody:
-            self._say("no program is left, and the servers end")
-        self._said_nobody = True
+    def _print_nobody_is_left(self):
+        if not self._nobody_is_left_printed:
+            self._print("no program is left, and the servers end")
+        self._nobody_is_left_printed = True
 
-    def _say_failed(self, name, status):
+    def _print_failed(self, name, status):
         if status != 0:
-            self._say(f"{name} has ended with {_how(status)}")
+            self._print(f"{name} has ended with {_how(status)}")
 
     @staticmethod
-    def _say(text):
+    def _print(text):
         sys.stderr.write(f"paceline.launch: {text}\n")  # print() writes text and end apart, and others write between
         sys.stderr.flush()
 
@@ -316,9 +316,9 @@ def main(given: Optional[List[str]] = None) -> int:
         return 2
     except KeyboardInterrupt:  # nothing was started
         return 1
-    hears, tells = os.pipe()
-    os.set_blocking(tells, False)
-    run = _Run(out, heartbeat, tells)
+    read_end, ended_programs = os.pipe()
+    os.set_blocking(ended_programs, False)
+    run = _Run(out, heartbeat, ended_programs)
     run.sees_begin = level in ("debug", "info")
     # What the server advises is for its own command line.
     existing = _existing(arguments.existing, out)
@@ -332,9 +332,9 @@ def main(given: Optional[List[str]] = None) -> int:
     for shard in range(shards):
         run.start(f"server {shard}", [programs / "paceline-server", arguments.config, *arguments.overrides, "--shard",
                                       str(shard), *EXISTING[existing],
-                                      *(["--ended-programs", str(hears)] if shard == 0 else [])],
-                  {"pass_fds": (hears,)} if shard == 0 else None)
-    os.close(hears)
+                                      *(["--ended-programs", str(read_end)] if shard == 0 else [])],
+                  {"pass_fds": (read_end,)} if shard == 0 else None)
+    os.close(read_end)
     launched = {"config": os.path.realpath(arguments.config), "overrides": arguments.overrides, "existing": existing}
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, len(os.sched_getaffinity(0)) // nodes))  # else all cores each
     for node in range(nodes):
@@ -343,7 +343,7 @@ def main(given: Optional[List[str]] = None) -> int:
                   PACELINE_LAUNCHED=json.dumps(launched))
     run.wait()
     signal.setitimer(signal.ITIMER_REAL, 0)
-    run.say_where()
+    run.print_where()
     return run.refused or (1 if run.failed else 0)
 
 

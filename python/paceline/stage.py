@@ -59,8 +59,8 @@ class Stage:
         stage = _library.Stage((ctypes.c_int64 * len(ends))(*ends), len(ends), floats_in, floats_out, *self._callbacks, None)
         check(library.paceline_on_stage(worker._open(), ctypes.byref(stage)))
         self._interrupted = False
-        self._look = _library.Look(lambda _: int(self._interrupted))
-        check(library.paceline_on_wait(worker._open(), self._look, None))
+        self._on_wait = _library.OnWait(lambda _: int(self._interrupted))
+        check(library.paceline_on_wait(worker._open(), self._on_wait, None))
 
     def step(self, samples: int) -> Tuple[float, Optional[int], int]:
         """The round's mini-batch through the stages; finish() follows, with these: the mean loss, and of this worker's share

@@ -101,10 +101,10 @@ def node_of(node: Optional[int]) -> int:
 
 
 def _of_environment(name):
-    said = os.environ.get(name)
-    if said is not None and not (said.isascii() and said.isdecimal()):
-        raise ValueError(f"{name}: got {said!r} in the environment, expected a whole number, 0 or more")
-    return None if said is None else int(said)
+    text = os.environ.get(name)
+    if text is not None and not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{name}: got {text!r} in the environment, expected a whole number, 0 or more")
+    return None if text is None else int(text)
 
 
 def check_world(worker: "Worker") -> None:
@@ -415,12 +415,12 @@ def _called_from_c(evaluate: Evaluate, raised: "list[str]", of: "weakref.ref"):
     return call
 
 
-def _measure(said) -> Tuple[float, int, int]:
+def _measure(text) -> Tuple[float, int, int]:
     try:
-        loss, correct, samples = said
+        loss, correct, samples = text
         return float(loss) * int(samples), counted(correct), int(samples)
     except (TypeError, ValueError):
-        raise ValueError(f"evaluate: got {said!r}, expected (mean loss, correct, samples)") from None
+        raise ValueError(f"evaluate: got {text!r}, expected (mean loss, correct, samples)") from None
 
 
 def counted(correct):

@@ -2,7 +2,7 @@
 # a run. The script provides
 #   pids              the processes to wait for: all servers, the authority first, then all nodes
 #   shards            how many of them are servers
-#   tell N SIGNAL     sends a signal to daemon N (TERM asks it to end in order, KILL ends it)
+#   signal_daemon N SIGNAL     sends a signal to daemon N (TERM asks it to end in order, KILL ends it)
 #   training_began    whether the run got that far
 # shellcheck shell=bash disable=SC2154
 . "$(dirname "${BASH_SOURCE[0]}")/signals.sh"
@@ -13,13 +13,13 @@ early=''          # the status of the first daemon that failed before the traini
 grace=5           # seconds that daemons have by themselves when the authority has ended
 
 messages=2 # where to say something; `attend` sends bash's own remarks about daemons that were killed elsewhere
-say() { print "$(basename "$0" .sh): $1" "$messages"; }
+note() { print "$(basename "$0" .sh): $1" "$messages"; }
 
 name_of() { if [ "$1" -lt "$shards" ]; then echo "server shard $1"; else echo "node $(($1 - shards))"; fi; }
 
-tell_the_rest() {
+signal_the_rest() {
   local n
-  for n in "${!pids[@]}"; do [ -n "${statuses[$n]:-}" ] || tell "$n" "$1"; done
+  for n in "${!pids[@]}"; do [ -n "${statuses[$n]:-}" ] || signal_daemon "$n" "$1"; done
 }
 cut_off_the_rest() {
   local n
@@ -31,27 +31,27 @@ cut_off_the_rest() {
 stop() {
   asks_to_stop "$@" || return 0
   case "$signals" in
-    1) tell 0 TERM; say "stopping (again to end at once)" ;;
-    2) tell_the_rest KILL ;;
+    1) signal_daemon 0 TERM; note "stopping (again to end at once)" ;;
+    2) signal_the_rest KILL ;;
     *) cut_off_the_rest ;;
   esac
 }
 
 # The authority says what becomes of it.
-save() { tell 0 USR2; }
+save() { signal_daemon 0 USR2; }
 
 # Should the script end without having attended to them: as a stop does, and at once what is still there 20 s later.
 end_daemons() {
   local waited n
   [ ${#pids[@]} -gt 0 ] || return 0
-  tell 0 TERM
+  signal_daemon 0 TERM
   for ((waited = 0; waited < 100; waited++)); do
     for n in "${!pids[@]}"; do
       if kill -0 "${pids[$n]}" 2>/dev/null; then sleep 0.2 && continue 2; fi
     done
     return 0
   done
-  tell_the_rest KILL
+  signal_the_rest KILL
   cut_off_the_rest
 }
 
@@ -73,16 +73,16 @@ attend() {
         early=$status grace=1 signals=2 over=$SECONDS
         case "$status" in
           [3-5]) ;; # of a resume, which has not failed: that there is none, and why, has been said
-          *) say "$(name_of "$n") ended with status $status before the training began" ;;
+          *) note "$(name_of "$n") ended with status $status before the training began" ;;
         esac
-        tell_the_rest KILL
+        signal_the_rest KILL
       fi
     done
     if [ -n "$over" ] && [ $((SECONDS - over)) -gt $((grace * (step + 1))) ]; then
       step=$((step + 1))
       case "$step" in
-        1) tell_the_rest TERM ;;
-        2) tell_the_rest KILL ;;
+        1) signal_the_rest TERM ;;
+        2) signal_the_rest KILL ;;
         *) cut_off_the_rest ;;
       esac
     fi

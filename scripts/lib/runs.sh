@@ -50,9 +50,9 @@ held_log() {
   done
 }
 
-# make_way RUN OPTION: for a run that is begun in the folder RUN, what an earlier one left there goes, if --force was given
+# clear_run RUN OPTION: for a run that is begun in the folder RUN, what an earlier one left there goes, if --force was given
 # (`force` and `times`, of arguments.sh); else, or where that would be too much, the script fails. OPTION: how to say another.
-make_way() {
+clear_run() {
   local log
   log=$(held_log "$1")
   [ -z "$log" ] || fail "$1 holds a run that is still alive ($log is locked); end it first, or give another $2"

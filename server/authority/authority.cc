@@ -44,7 +44,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       formations_(config_, members_, outbox_, core_.trace(), log),
       steps_(config_, core_, members_, state_, formations_, step_reports_, record_, outbox_, log),
       stop_deadline_(config_, engine_, speeds_),
-      hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
+      reconfiguration_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
       end_({config_, core_, state_, members_, record_, checkpoints_, saves_, evaluations_, node_parameters_,
             step_reports_, speeds_, outbox_, log},
            outbox, background) {}
@@ -63,7 +63,7 @@ Status Authority::may_come(NodeId node) const {
     return failed_precondition(who +
                                ": training has begun, and with exchange.kind: allreduce nobody comes later");
   }
-  if (hand_over_.under_way())
+  if (reconfiguration_.under_way())
     return unavailable(who + ": the servers are about to go on as a new generation");
   return late_nodes_.may_come(node);
 }
@@ -105,7 +105,7 @@ void Authority::shard_joined(ShardId shard) {
 void Authority::node_reconnected(NodeId node) {
   const NodeState state = members_[node];
   if (state == NodeState::kGone &&
-      (state_.concluded() || state_.hands_over())) {  // it was told, and is not lost
+      (state_.concluded() || state_.reconfigures())) {  // it was told, and is not lost
     return outbox_.to_node(node, state_.as_message());
   }
   if (state != NodeState::kJoined) return;
@@ -113,7 +113,7 @@ void Authority::node_reconnected(NodeId node) {
   if (state_.is(Stage::kGathering)) return;
   // Ahead of the grant with which it leaves that version.
   if (nodes_hold_parameters(config_)) node_parameters_.keep_again(node, evaluations_.schedule());
-  if (state_.is(Stage::kEnding)) node_parameters_.ask_again(node, engine_.version());
+  if (state_.is(Stage::kEnding)) node_parameters_.request_again(node, engine_.version());
   instructions_.repeat(node, engine_);
   if (const auto asked = evaluations_.schedule().asked_of(node)) outbox_.to_node(node, *asked);
 }
@@ -244,8 +244,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
     if (!members_.is_of_a_former_process(*gone) && is_missed) evict(gone->node, unavailable(gone->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
-  } else if (const auto* wanted = std::get_if<wire::HandOver>(&body)) {
-    return hand_over(wanted->reason, now);
+  } else if (const auto* wanted = std::get_if<wire::Reconfigure>(&body)) {
+    return reconfigure(wanted->reason, now);
   } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
     lost(Peer::of(from), leave->fault, now);
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {
@@ -282,12 +282,12 @@ void Authority::tick(Ticks now) {
     }
     core_.step_own(sync::Tick{}, now);
     progress_.read(now);
-    for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
+    for (const std::string& line : speeds_.check_stragglers(now)) log_.warn(line);
     for (const NodeId node : late_nodes_.overdue(now)) {
       const bool still_comes = members_[node] == NodeState::kJoining && !engine_.stopping();
       if (still_comes) evict(node, late_nodes_.too_late(), now);
     }
-    if (training() && hand_over_.advance(now)) end_.hand_over(hand_over_.why(), now);
+    if (training() && reconfiguration_.advance(now)) end_.reconfigure(reconfiguration_.why(), now);
   }
   evict_overdue(now);
   evaluations_.check(now);
@@ -309,7 +309,7 @@ void Authority::evict_overdue(Ticks now) {
   }
   steps_.send_held_notices(now);
   if (!training()) return;
-  for (const auto& [worker, why] : stop_deadline_.look_for_overdue(now)) {
+  for (const auto& [worker, why] : stop_deadline_.take_overdue(now)) {
     if (training() && engine_.is_live(worker)) evict(worker.node, why, now);
   }
 }

@@ -33,7 +33,7 @@
 #include "server/authority/decision_record.h"
 #include "server/authority/evaluations.h"
 #include "server/authority/files_so_far.h"
-#include "server/authority/hand_over_state.h"
+#include "server/authority/reconfiguration.h"
 #include "server/authority/instructions.h"
 #include "server/authority/late_nodes.h"
 #include "server/authority/mesh_formations.h"
@@ -124,12 +124,12 @@ class Authority {
   // The process stood still: no worker was slow for that.
   void discount_pause(const Pause& pause);
 
-  // A server has come back and is to take part (hand_over.h): the run is quiesced and saved, and ends
+  // A server has come back and is to take part (reconfigure.h): the run is quiesced and saved, and ends
   // for all servers to go on from there. Asked for again while that is under way it changes nothing. Errors:
   // kUnavailable not yet; kFailedPrecondition never, and why.
-  [[nodiscard]] Status hand_over(const std::string& why, Ticks now);
+  [[nodiscard]] Status reconfigure(const std::string& why, Ticks now);
   // The servers are to go on by themselves, and have been told to; once over() for good.
-  bool hands_over() const { return state_.hands_over(); }
+  bool reconfigures() const { return state_.reconfigures(); }
 
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);
@@ -206,7 +206,7 @@ class Authority {
   MeshFormations formations_;
   ReducedSteps steps_;
   StopDeadline stop_deadline_;
-  HandOverState hand_over_;
+  Reconfiguration reconfiguration_;
   RunEnd end_;
 };
 

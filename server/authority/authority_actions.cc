@@ -18,7 +18,7 @@ struct Overloaded : Each... {
 
 Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now) {
   Status rejected;
-  const bool may_save = training() && !hand_over_.under_way();
+  const bool may_save = training() && !reconfiguration_.under_way();
   const sync::Apply* const saved = may_save ? saves_.due(actions, evaluations_.schedule(), now) : nullptr;
   const Overloaded carry_out_one{
       [&](const sync::Started&) { begin_training(now); },
@@ -30,7 +30,7 @@ Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now)
         if (!ahead) speeds_.granted(action.worker, now);
         instructions_.give(action);
       },
-      [&](const sync::Held& action) { instructions_.give(action); },
+      [&](const sync::HeldNotice& action) { instructions_.give(action); },
       [&](const sync::Discard& action) {
         outbox_.to_shards(wire::DiscardGradient{action.worker, action.clock});
       },
@@ -47,7 +47,7 @@ Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now)
         end_.begin(action.reason, now);
       },
       // Its consequences come with the next tick: this is in the middle of a step.
-      [&](const sync::Quiesced&) { hand_over_.quiesced(); },
+      [&](const sync::Quiesced&) { reconfiguration_.quiesced(); },
       [&](const sync::Reject& action) { rejected = action.status; },
       [&](const auto& action) { decision_record_.note(action, now); },
   };
@@ -67,7 +67,7 @@ void Authority::begin_training(Ticks now) {
   const std::uint32_t workers = members_.joined() * config_.cluster.threads_per_node;
   log_.info(begins + ": " + std::to_string(workers) + " workers, " + std::to_string(config_.cluster.shards) +
             " shards, threshold " + to_string(engine_.threshold()));
-  if (const std::string rate = said_rate(config_); !rate.empty()) log_.info(rate);
+  if (const std::string rate = rate_text(config_); !rate.empty()) log_.info(rate);
 }
 
 void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {

@@ -1,6 +1,6 @@
-// Losses, stops, the hand-over: what ends a run, or does not (run_end.h has the end itself).
+// Losses, stops, the reconfiguration: what ends a run, or does not (run_end.h has the end itself).
 #include "server/authority/authority.h"
-#include "server/authority/hand_over.h"
+#include "server/authority/reconfigure.h"
 
 namespace paceline::server {
 
@@ -82,12 +82,12 @@ void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   if (could_be) lost(Peer::of(gone), leave.fault + ", says node " + to_string(from), now);
 }
 
-Status Authority::hand_over(const std::string& why, Ticks now) {
-  if (hand_over_.under_way()) return Status::ok();
-  PACELINE_RETURN_IF_ERROR(can_hand_over(config_));
+Status Authority::reconfigure(const std::string& why, Ticks now) {
+  if (reconfiguration_.under_way()) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(can_reconfigure(config_));
   if (state_.is(Stage::kGathering)) return unavailable("training has not begun");
   if (!training() || engine_.stopping()) return failed_precondition("the run is ending");
-  return hand_over_.begin(why, now);
+  return reconfiguration_.begin(why, now);
 }
 
 void Authority::stop(const std::string& reason, Ticks now) {

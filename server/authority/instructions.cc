@@ -20,9 +20,9 @@ void Instructions::send(const sync::Grant& grant) {
   outbox_.to_node(grant.worker.node, std::move(message));
 }
 
-void Instructions::give(const sync::Held& held) {
+void Instructions::give(const sync::HeldNotice& held) {
   outbox_.to_node(held.worker.node,
-                  wire::Held{held.worker, held.clock, held.lead, held.threshold, held.waits_for, held.held});
+                  wire::HeldNotice{held.worker, held.clock, held.lead, held.threshold, held.waits_for, held.held});
 }
 
 void Instructions::give(const sync::FinishWorker& finish, bool is_here) {

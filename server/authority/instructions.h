@@ -27,7 +27,7 @@ class Instructions {
 
   void give(const sync::Grant& grant);
   // It is told that it is held; nothing is kept of that.
-  void give(const sync::Held& held);
+  void give(const sync::HeldNotice& held);
   // `is_here`: its node is there to be told.
   void give(const sync::FinishWorker& finish, bool is_here);
 

@@ -77,7 +77,7 @@ std::vector<NodeId> LateNodes::overdue(Ticks now) const {
 }
 
 Status LateNodes::too_late() const {
-  return deadline_exceeded("it has not said within cluster.start_timeout that all servers welcomed it");
+  return deadline_exceeded("it has not reported within cluster.start_timeout that all servers welcomed it");
 }
 
 }  // namespace paceline::server

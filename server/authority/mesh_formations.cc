@@ -157,7 +157,7 @@ std::vector<NodeId> MeshFormations::overdue(Ticks now) const {
 }
 
 Status MeshFormations::too_late() const {
-  return deadline_exceeded("it has not said within " + whole_seconds_text(kLeases * config_.cluster.lease) +
+  return deadline_exceeded("it has not reported within " + whole_seconds_text(kLeases * config_.cluster.lease) +
                            " where the others reach it");
 }
 

@@ -74,7 +74,7 @@ bool NodeParameters::ask_for_last(Version last) {
   return true;
 }
 
-void NodeParameters::ask_again(NodeId node, Version last) {
+void NodeParameters::request_again(NodeId node, Version last) {
   if (is_asked(node, last)) outbox_.to_node(node, wire::StateWanted{last});
 }
 

@@ -56,7 +56,7 @@ class NodeParameters {
     return last_asked_ != NodeId(0) && node == last_asked_ && !are_here(last);
   }
   // It may not have heard that, or not have been heard.
-  void ask_again(NodeId node, Version last);
+  void request_again(NodeId node, Version last);
   // `node` is lost at the end. Whether what the shard still lacks of them is lost with it; others are asked for it.
   bool on_loss_at_end(NodeId node, Version last);
 

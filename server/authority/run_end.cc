@@ -104,12 +104,12 @@ void RunEnd::fail_for_missing(const Status& why, Ticks now) {
   files_.write_results();
 }
 
-void RunEnd::hand_over(const std::string& why, Ticks now) {
-  run_.state.hand_over(unavailable("the servers go on as a new generation: " + why));
+void RunEnd::reconfigure(const std::string& why, Ticks now) {
+  run_.state.reconfigure(unavailable("the servers go on as a new generation: " + why));
   run_.record.training_over(now);
   run_.state.enter(RunStage::kClosing);
   wire::RunOver over = run_.state.as_message();
-  over.hands_over = true;
+  over.reconfigures = true;
   run_.outbox.to_shards(over);
   end_nodes();
   advance(now);
@@ -121,7 +121,7 @@ bool RunEnd::saves_last_state() const {
   return run_.checkpoints.enabled() && (run_.state.is_stopped() || run_.state.nobody_left());
 }
 
-bool RunEnd::saves_behind_model() const {
+bool RunEnd::saves_after_model() const {
   return run_.checkpoints.enabled() && run_.state.is_ok() && !run_.state.nobody_left();
 }
 
@@ -189,9 +189,9 @@ void RunEnd::on_model_written(const Status& written, Ticks now) {
 
 // Once: a disk that is full costs this checkpoint and nothing else.
 bool RunEnd::last_state_is_saved(Ticks now) {
-  if (!saves_last_state() && !saves_behind_model()) return true;
+  if (!saves_last_state() && !saves_after_model()) return true;
   if (run_.checkpoints.under_way()) return false;
-  if (saves_behind_model() && !std::exchange(saved_behind_model_, true) &&
+  if (saves_after_model() && !std::exchange(saved_after_model_, true) &&
       run_.checkpoints.due_at_stop(run_.core.engine().version(), now)) {
     run_.saves.send_last({.save = true}, now);
   }

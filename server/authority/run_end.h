@@ -75,7 +75,7 @@ class RunEnd {
   // What the run is for is not here, as take_missing() has said: it has failed, also where it was over.
   void fail_for_missing(const Status& why, Ticks now);
   // All servers go on from the newest checkpoint by themselves.
-  void hand_over(const std::string& why, Ticks now);
+  void reconfigure(const std::string& why, Ticks now);
 
   // The nodes whose reports have not come in time; and what that is.
   std::vector<NodeId> silent(Ticks now) const;
@@ -96,7 +96,7 @@ class RunEnd {
 
  private:
   bool saves_last_state() const;
-  bool saves_behind_model() const;
+  bool saves_after_model() const;
   bool lacks_parameters() const;
   bool may_be_resumed_after(const Status& why) const;
   void log_how_to_resume() const;
@@ -115,7 +115,7 @@ class RunEnd {
   FinalModel model_;
   RunFiles files_;
   Ticks since_;
-  bool saved_behind_model_ = false;  // or tried to
+  bool saved_after_model_ = false;  // or tried to
 };
 
 }  // namespace paceline::server

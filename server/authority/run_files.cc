@@ -23,8 +23,8 @@ RunFiles::RunFiles(const RunConfig& config, RunCore& core, const RunOutcome& sta
 
 void RunFiles::write() {
   trace::DecisionLog* const decisions = core_.trace();
-  // Of a generation that is handed over no trace is kept.
-  decisions != nullptr && !state_.hands_over() ? write_trace(*decisions) : write_results();
+  // Of a generation that is reconfigured no trace is kept.
+  decisions != nullptr && !state_.reconfigures() ? write_trace(*decisions) : write_results();
 }
 
 void RunFiles::write_results() {

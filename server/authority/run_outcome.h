@@ -45,7 +45,7 @@ class RunOutcome {
   // from a checkpoint; and it is not handed over any more.
   void give_up(const Status& reason) {
     const Status why = has_failed() ? result_ : reason;
-    if (std::exchange(hands_over_, false)) kind_ = Kind::kOk;
+    if (std::exchange(reconfigures_, false)) kind_ = Kind::kOk;
     if (is_ok()) kind_ = Kind::kFailed;
     result_ = why;
   }
@@ -71,11 +71,11 @@ class RunOutcome {
   void set_resumable(bool may_be) { resumable_ = may_be; }
   bool resumable() const { return resumable_; }
   // The servers are to go on by themselves.
-  void hand_over(Status why) {
+  void reconfigure(Status why) {
     set_stopped(std::move(why));
-    hands_over_ = resumable_ = true;
+    reconfigures_ = resumable_ = true;
   }
-  bool hands_over() const { return hands_over_; }
+  bool reconfigures() const { return reconfigures_; }
 
   // As nodes are told of it.
   wire::RunOver as_message() const { return {result_.code(), result_.message(), resumable_}; }
@@ -91,7 +91,7 @@ class RunOutcome {
   Status result_;
   bool nobody_left_ = false;
   bool resumable_ = false;
-  bool hands_over_ = false;
+  bool reconfigures_ = false;
 };
 
 }  // namespace paceline::server

@@ -84,7 +84,7 @@ void RunStart::go_on(Ticks now) {
                     if (!removed.is_ok()) log_.warn(removed.message());
                   });
   for (const NodeId node : members_.in(NodeState::kAbsent)) {
-    leave_out(node, "it has not joined the resumed run in time");
+    exclude(node, "it has not joined the resumed run in time");
   }
   // The core begins with the last of those that it waits for, so the others are to be there by then.
   std::vector<NodeId> joined;
@@ -144,7 +144,7 @@ Status RunStart::never_comes(NodeId node, const std::string& why, Ticks now) {
 }
 
 Status RunStart::lost_before_resume(NodeId node, const std::string& why, Ticks now) {
-  leave_out(node, why);
+  exclude(node, why);
   if (nodes_are_connected(config_)) {
     return unavailable("node " + to_string(node) + " lost before training went on: " + why + " (" +
                        why_needed(config_, node, false) + ")");
@@ -158,7 +158,7 @@ Status RunStart::lost_before_resume(NodeId node, const std::string& why, Ticks n
 }
 
 // Nobody waits for it.
-void RunStart::leave_out(NodeId node, const std::string& why) {
+void RunStart::exclude(NodeId node, const std::string& why) {
   const bool had_joined = std::exchange(members_[node], NodeState::kGone) != NodeState::kAbsent;
   if (had_joined || members_.is_awaited(node)) {
     record_.churn().lost(node, why);

@@ -62,7 +62,7 @@ class RunStart {
   void begin(Ticks now);
   void go_on(Ticks now);
   Status lost_before_resume(NodeId node, const std::string& why, Ticks now);
-  void leave_out(NodeId node, const std::string& why);
+  void exclude(NodeId node, const std::string& why);
 
   const RunConfig& config_;
   const Of which_;

@@ -23,7 +23,7 @@ struct Laggards {
 std::string shards_lacking(std::uint64_t lacking, std::uint32_t shards, const LastSeen& last_seen) {
   std::vector<std::string> names;
   for (std::uint32_t k = 0; k < shards; ++k) {
-    if ((lacking >> k & 1) != 0) names.push_back(with_last_seen_behind(Peer::of(ShardId(k)), last_seen));
+    if ((lacking >> k & 1) != 0) names.push_back(with_last_seen_after(Peer::of(ShardId(k)), last_seen));
   }
   return enumerated(names);
 }
@@ -33,8 +33,8 @@ void late_join_waits(const RunWaiting& run, const LastSeen& last_seen, std::vect
   for (const NodeId coming : run.members.in(RunMembers::NodeState::kJoining)) {
     const Peer node = Peer::of(coming);
     found.push_back({"the wait of " + to_string(node) + " for all servers' welcome",
-                     with_last_seen_behind(node, last_seen) +
-                         " is let in, and has not said that all servers welcomed it"});
+                     with_last_seen_after(node, last_seen) +
+                         " is let in, and has not reported that all servers welcomed it"});
   }
 }
 
@@ -42,7 +42,7 @@ void late_join_waits(const RunWaiting& run, const LastSeen& last_seen, std::vect
 void formation_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
   std::vector<std::string> nodes;
   for (const NodeId node : run.formations.awaited()) {
-    nodes.push_back(with_last_seen_behind(Peer::of(node), last_seen));
+    nodes.push_back(with_last_seen_after(Peer::of(node), last_seen));
   }
   if (nodes.empty()) return;
   found.push_back({"the wait for the nodes' formation",
@@ -117,7 +117,7 @@ void evaluation_waits(const RunWaiting& run, const LastSeen& last_seen, std::vec
   if (!asked) return;
   const std::string what = "the evaluation of version " + to_string(asked->version) + " by ";
   const Peer node = Peer::of(asked->node);
-  const std::string by = what + with_last_seen_behind(node, last_seen);
+  const std::string by = what + with_last_seen_after(node, last_seen);
   found.push_back(
       {"the wait for " + what + to_string(node),
        run.stage == RunStage::kEnding ? "the end waits for " + by : by + " has not come, nobody waits for it",
@@ -127,7 +127,7 @@ void evaluation_waits(const RunWaiting& run, const LastSeen& last_seen, std::vec
 void checkpoint_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
   std::vector<std::string> shards;
   for (const ShardId shard : run.checkpoints.missing()) {
-    shards.push_back(with_last_seen_behind(Peer::of(shard), last_seen));
+    shards.push_back(with_last_seen_after(Peer::of(shard), last_seen));
   }
   if (!run.checkpoints.under_way()) return;
   const bool held = run.stage == RunStage::kEnding && run.checkpoints.enabled();
@@ -147,7 +147,7 @@ void parameter_waits(const RunWaiting& run, const LastSeen& last_seen, std::vect
   if (!nodes_hold_parameters(run.config) || run.parameters.are_here(last)) return;
   std::vector<std::string> nodes;
   for (const NodeId node : run.parameters.owing(run.record)) {
-    nodes.push_back(with_last_seen_behind(Peer::of(node), last_seen));
+    nodes.push_back(with_last_seen_after(Peer::of(node), last_seen));
   }
   if (nodes.empty()) return;  // nobody is left to send them, which ends the run
   found.push_back({"the wait for the last parameters", "the end waits for the parameters of version " +
@@ -157,7 +157,7 @@ void parameter_waits(const RunWaiting& run, const LastSeen& last_seen, std::vect
 void ending_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
   std::vector<std::string> slices;
   for (const ShardId shard : run.model.missing()) {
-    slices.push_back(with_last_seen_behind(Peer::of(shard), last_seen));
+    slices.push_back(with_last_seen_after(Peer::of(shard), last_seen));
   }
   if (!slices.empty()) {
     found.push_back({"the wait for the final model",
@@ -170,7 +170,7 @@ void ending_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<
   std::vector<std::string> nodes;
   for (const NodeId node : run.members.in(RunMembers::NodeState::kJoined)) {
     if (run.record.has_report(node)) continue;
-    nodes.push_back(with_last_seen_behind(Peer::of(node), last_seen));
+    nodes.push_back(with_last_seen_after(Peer::of(node), last_seen));
   }
   if (!nodes.empty()) {
     found.push_back(
@@ -183,7 +183,7 @@ void closing_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector
   std::vector<std::string> shards;
   for (std::uint32_t k = 0; k < run.config.cluster.shards; ++k) {
     if (run.members.shard(ShardId(k)).reported) continue;
-    shards.push_back(with_last_seen_behind(Peer::of(ShardId(k)), last_seen));
+    shards.push_back(with_last_seen_after(Peer::of(ShardId(k)), last_seen));
   }
   if (!shards.empty()) {
     found.push_back(

@@ -44,7 +44,7 @@ class StopDeadline {
   using Overdue = std::vector<std::pair<WorkerId, Status>>;
   // Time passes while training goes on. Who has not ended in time, by rank, and what that is: losing one may end it for
   // the others.
-  Overdue look_for_overdue(Ticks now) {
+  Overdue take_overdue(Ticks now) {
     Overdue late;
     if (!engine_.stopping()) return late;
     if (!since_) since_ = now;

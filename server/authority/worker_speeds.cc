@@ -10,7 +10,7 @@
 namespace paceline::server {
 namespace {
 
-constexpr std::chrono::seconds kLookForStragglersEvery{1};
+constexpr std::chrono::seconds kCheckStragglersEvery{1};
 constexpr std::size_t kStragglersInSummary = 10;
 constexpr std::size_t kStragglersWarned = 5;  // by name, of those that fall at once
 
@@ -87,10 +87,10 @@ std::vector<StragglerSummary> WorkerSpeeds::stragglers() const {
   return found;
 }
 
-std::vector<std::string> WorkerSpeeds::look_for_stragglers(Ticks now) {
+std::vector<std::string> WorkerSpeeds::check_stragglers(Ticks now) {
   std::vector<std::string> lines;
-  if (!warnings_ || now < next_look_) return lines;
-  next_look_ = now + kLookForStragglersEvery;
+  if (!warnings_ || now < next_check_) return lines;
+  next_check_ = now + kCheckStragglersEvery;
   const auto scores = scores_.scores();
   const std::vector<Rank> fallen = warnings_->fallen(scores);
   for (std::size_t i = 0; i < std::min(fallen.size(), kStragglersWarned); ++i) {

@@ -54,7 +54,7 @@ class WorkerSpeeds {
   // The slowest first.
   std::vector<StragglerSummary> stragglers() const;
   // What is to be said of those who have become slow since the last time; seldom.
-  std::vector<std::string> look_for_stragglers(Ticks now);
+  std::vector<std::string> check_stragglers(Ticks now);
 
  private:
   std::uint32_t rank_of(WorkerId worker) const { return cluster_.rank_of(worker).value; }
@@ -69,7 +69,7 @@ class WorkerSpeeds {
   const char* const of_its_stage_;  // said of who is compared with others
   StragglerScores scores_;
   std::optional<StragglerWarnings> warnings_;  // none: nobody is warned of
-  Ticks next_look_;
+  Ticks next_check_;
 };
 
 }  // namespace paceline::server

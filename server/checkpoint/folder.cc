@@ -151,7 +151,7 @@ Status CheckpointFolder::check_sizes(const Manifest& manifest) const {
   return Status::ok();
 }
 
-Result<std::optional<Manifest>> CheckpointFolder::look_at(CheckpointId id) const {
+Result<std::optional<Manifest>> CheckpointFolder::inspect(CheckpointId id) const {
   PACELINE_ASSIGN_OR_RETURN(const bool there, is_there(manifest(id)));
   if (!there) return std::optional<Manifest>();
   PACELINE_ASSIGN_OR_RETURN(Manifest found, read_manifest(manifest(id), id, fingerprint_));
@@ -163,7 +163,7 @@ Result<CheckpointFolder::Complete> CheckpointFolder::complete() const {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
   Complete complete;
   for (const CheckpointId id : ids) {
-    Result<std::optional<Manifest>> found = look_at(id);
+    Result<std::optional<Manifest>> found = inspect(id);
     if (!found.is_ok()) {
       complete.refused.push_back({id, found.status()});
     } else if (*found) {
@@ -223,7 +223,7 @@ Status CheckpointFolder::pass_over_newer(CheckpointId chosen) const {
   FirstError first;
   for (const CheckpointId id : ids) {
     if (id <= chosen) continue;
-    const Result<std::optional<Manifest>> found = look_at(id);
+    const Result<std::optional<Manifest>> found = inspect(id);
     if (found.is_ok() && !*found) continue;
     if (found.status().code() == StatusCode::kInvalidArgument) continue;
     std::error_code error;

@@ -133,7 +133,7 @@ class CheckpointFolder {
  private:
   Result<std::vector<CheckpointId>> entries() const;
   // What complete() makes of one; nothing where there is no manifest.
-  Result<std::optional<Manifest>> look_at(CheckpointId id) const;
+  Result<std::optional<Manifest>> inspect(CheckpointId id) const;
   Status remove(CheckpointId id) const;
   Status remove_own(CheckpointId id, ShardId shard) const;
   Status remove_temporaries(const Manifest& complete) const;

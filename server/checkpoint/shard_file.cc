@@ -39,7 +39,7 @@ class ChunkSums {
   std::uint64_t chunks_ = 0;
 };
 
-ChunkSums sums_behind(std::string_view header) {
+ChunkSums sums_after(std::string_view header) {
   std::uint64_t sum = 0;
   std::memcpy(&sum, header.data() + header.size() - sizeof sum, sizeof sum);
   return ChunkSums(sum);
@@ -87,7 +87,7 @@ class Reading {
       status = check_size(file.size(), wanted.digest->bytes, "its manifest says");
     }
     if (!status.is_ok()) return std::move(status).with_context(path.string());
-    return Reading(path, std::move(file), *header, sums_behind(head));
+    return Reading(path, std::move(file), *header, sums_after(head));
   }
 
   const ShardHeader& header() const { return header_; }
@@ -163,7 +163,7 @@ Result<FileDigest> write_shard_file(AtomicFile file, const ShardFileOwner& owner
   const ShardHeader header = ShardHeader::of(owner, image);
   const std::string head = header.bytes();
   PACELINE_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(head))));
-  ChunkSums sums = sums_behind(head);
+  ChunkSums sums = sums_after(head);
   std::vector<float> buffer = chunk_buffer(owner.range);
   for (BlockRange* section :
        {&image.parameters, &image.optimizer.first, &image.optimizer.second, &image.mean_square}) {

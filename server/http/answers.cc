@@ -25,7 +25,7 @@ HttpAnswer health(const LiveState& state, Ticks now) {
   const auto age = now - state.made;
   if (age <= HttpAnswers::kHealthy) return text(200, "ok\n");
   char why[96];
-  std::snprintf(why, sizeof why, "the server's loop has said nothing for %.1f s\n", to_seconds(age));
+  std::snprintf(why, sizeof why, "the server's loop has not moved for %.1f s\n", to_seconds(age));
   return text(503, why);
 }
 

@@ -146,7 +146,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       self->writing_ = false;
       if (!error && self->asked_last_) self->shared_.answered_last();
       if (error || self->last_) return self->close();
-      if (!keep_alive) return self->take_leave();
+      if (!keep_alive) return self->shut_down();
       self->read();
     };
     stream_.expires_after(shared_.limits.answer);
@@ -168,7 +168,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // What is unread when a socket is closed makes the system reset the connection, and the other side may lose
   // the answer: so the rest is read, within bounds, until it has seen our end.
-  void take_leave() {
+  void shut_down() {
     Error ignored;
     stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
     stream_.expires_after(shared_.limits.read);

@@ -124,7 +124,7 @@ void add_members(Exposition& out, const char* what, const std::vector<MemberStat
   for (const MemberStatus& member : members)
     out.sample(member.up ? 1 : 0, {{what, std::to_string(member.number)}});
   out.family(nodes ? "paceline_node_silence_seconds" : "paceline_shard_silence_seconds", "gauge",
-             "Time since it was heard of.");
+             "Time since its last message.");
   for (const MemberStatus& member : members) {
     if (member.silent_seconds) out.sample(*member.silent_seconds, {{what, std::to_string(member.number)}});
   }

@@ -26,7 +26,7 @@ class CheckpointGiver {
   bool is_to(const wire::PeerId& from) const { return !from.empty() && from == to_; }
   void on_pull(const wire::FilePull& pull);
   void stop() { to_.clear(); }
-  // When it was last heard of.
+  // When it was last seen.
   Ticks last_pull() const { return last_pull_; }
 
  private:

@@ -26,8 +26,8 @@ Status EventReplay::apply(wire::Message event, Ticks at) {
   if (!known) return data_loss("an event of " + to_string(who) + ", which the run has not");
   server_.channels.follow(logged, event);
   switch (logged.as) {
-    case As::kHappened:
-      if (const auto* local = std::get_if<wire::LocalEvent>(&event.body)) return happened(who, *local, at);
+    case As::kLocalEvent:
+      if (const auto* local = std::get_if<wire::LocalEvent>(&event.body)) return local_event(who, *local, at);
       return Status::ok();
     case As::kAdmission:
     case As::kReturn: {
@@ -87,7 +87,7 @@ Status EventReplay::join(const wire::Body& body, bool goes_on, Ticks at) {
   return Status::ok();
 }
 
-Status EventReplay::happened(Peer who, const wire::LocalEvent& event, Ticks at) {
+Status EventReplay::local_event(Peer who, const wire::LocalEvent& event, Ticks at) {
   switch (event.what) {
     case What::kRemoved:
       server_.connections.remove(who);

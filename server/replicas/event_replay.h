@@ -51,7 +51,7 @@ class EventReplay {
   static Status in_another_state(Status why);
 
  private:
-  [[nodiscard]] Status happened(Peer who, const wire::LocalEvent& event, Ticks at);
+  [[nodiscard]] Status local_event(Peer who, const wire::LocalEvent& event, Ticks at);
   [[nodiscard]] Status to_authority(Peer who, const wire::LocalEvent& event, Ticks at);
   [[nodiscard]] Status join(const wire::Body& body, bool goes_on, Ticks at);
   [[nodiscard]] Status resumed(std::uint64_t generation, Ticks at);

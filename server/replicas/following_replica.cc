@@ -97,7 +97,7 @@ void FollowingReplica::on_message(Result<wire::Message> message) {
     // One that does not serve yet, or cannot be followed just now, is asked again.
     error->fatal ? end_.end(why) : setup_.log.debug(why.message());
   } else if (const auto* over = std::get_if<wire::RunOver>(&message->body)) {
-    end_.hands_over(over->hands_over);
+    end_.reconfigures(over->reconfigures);
     end_.end(Status(over->code, over->message));
   }
 }
@@ -121,13 +121,13 @@ void FollowingReplica::on_event(wire::Message event) {
   if (turn->empty()) return;
   for (wire::Message& each : *turn) {
     const Ticks at(each.logged->at);
-    const auto* happened = std::get_if<wire::LocalEvent>(&each.body);
-    const bool fails = happened != nullptr && happened->what == wire::LocalEvent::What::kFail;
+    const auto* local_event = std::get_if<wire::LocalEvent>(&each.body);
+    const bool fails = local_event != nullptr && local_event->what == wire::LocalEvent::What::kFail;
     if (fails && server_.authority) fault_ = Status::ok();  // it is not this replica's alone
     clock_.go_by(at);
     if (const Status done = replay_.apply(std::move(each), at); !done.is_ok()) end_.end(done);
     role_.followed().applied_one();
-    handlers_.behind_event(at);
+    handlers_.after_event(at);
     if (end_.ended()) return;
   }
   if (!fault_.is_ok()) return end_.end(replay_.in_another_state(fault_));
@@ -170,11 +170,11 @@ void FollowingReplica::on_lease(const LeaderLease& lease) {
     return end_.end(unavailable("the replica that served " + setup_.name() +
                                 " is gone, and this one had not got all that it acknowledged"));
   }
-  if (lease.is_concluded() && (lease.is_left_out() || setup_.options.returns)) return end_without_result();
+  if (lease.is_concluded() && (lease.is_left_out() || setup_.options.rejoins)) return end_without_result();
   if (broken_ && !lease.was_complete() && steady_now() - last_received_ > setup_.config.cluster.lease) {
-    return come_back("was lost before it had everything");
+    return rejoin("was lost before it had everything");
   }
-  if (lease.is_left_out()) return come_back("is left out: it lacks something that was acknowledged");
+  if (lease.is_left_out()) return rejoin("is left out: it lacks something that was acknowledged");
   if (lease.is_primary()) take_over(lease);
 }
 
@@ -194,16 +194,16 @@ void FollowingReplica::take_over(const LeaderLease& lease) {
 
 // The one that serves goes on without this one, which lives: the connection between them broke, or it was
 // slow. What it has is of no use any more. It comes back as one that is started again does.
-void FollowingReplica::come_back(const std::string& why) {
+void FollowingReplica::rejoin(const std::string& why) {
   const std::string what = "this replica of " + setup_.name() + " " + why;
-  if (!fault_.is_ok() || !can_hand_over(setup_.config).is_ok()) {
+  if (!fault_.is_ok() || !can_reconfigure(setup_.config).is_ok()) {
     return end_.end(failed_precondition(what + "; start it again"));
   }
-  // Where it is being handed over the one that serves has left this one out only because it goes.
-  if (server_.authority && server_.authority->hands_over()) end_.hands_over(true);
-  if (!end_.hands_over()) {
-    end_.return_later();
-    setup_.log.warn(what + "; it comes back, for which the run is handed over");
+  // Where it is being reconfigured the one that serves has left this one out only because it goes.
+  if (server_.authority && server_.authority->reconfigures()) end_.reconfigures(true);
+  if (!end_.reconfigures()) {
+    end_.rejoin_later();
+    setup_.log.warn(what + "; it comes back, for which the run is reconfigured");
   }
   end_.end(unavailable(what));
 }

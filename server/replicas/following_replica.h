@@ -24,7 +24,7 @@ namespace paceline::server {
 class FollowingReplica {
  public:
   struct Handlers {
-    std::function<void(Ticks)> behind_event;  // an event of that moment is done
+    std::function<void(Ticks)> after_event;  // an event of that moment is done
     std::function<void(Ticks)> takes_over;    // this replica serves from now on
   };
   // All outlive this, and it all that `background` still calls.
@@ -53,7 +53,7 @@ class FollowingReplica {
   void on_event(wire::Message event);
   void send_ack();
   void take_over(const LeaderLease& lease);
-  void come_back(const std::string& why);
+  void rejoin(const std::string& why);
   void end_without_result();
 
   boost::asio::io_context& io_;

@@ -25,9 +25,9 @@ bool LeaderElection::set_complete(Members members) {
   return is_primary;
 }
 
-void LeaderElection::resign(LeaderLease::Leave leave, std::function<void()> after) {
+void LeaderElection::resign(LeaderLease::Resign how, std::function<void()> after) {
   resigned_ = std::move(after);
-  leader_lease_.resign(leave);
+  leader_lease_.resign(how);
   ask();
 }
 

@@ -33,7 +33,7 @@ class LeaderElection final : public ShardLease {
   bool set_complete(Members members) override;
   std::string describe() const override;
   // Gives the lease back; `after` is called when that is done, or is not to be had.
-  void resign(LeaderLease::Leave leave, std::function<void()> after);
+  void resign(LeaderLease::Resign how, std::function<void()> after);
   void stop() { timer_.cancel(); }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 // Of a lease: how often it is renewed, what is looked at, and what is left of it when its holder stops.
 constexpr int kRenewals = 3;
-constexpr int kLooks = 8;
+constexpr int kReadsOfLease = 8;
 constexpr int kMargin = 8;
 // After what did not get through.
 constexpr int kPauses = 16;
@@ -39,7 +39,7 @@ std::optional<EtcdRequest> LeaderLease::next(Ticks now) {
     // What is to be noted is, as long as this one's lease may stand: without it the next run of this
     // configuration would be refused.
     if (concludes_ && primary_ && now < lease_->acts_until) {
-      if (looks_again_) return ask(Asked::kLook, now, look());
+      if (must_read_) return ask(Asked::kRead, now, read());
       if (record_->complete != wanted_) return ask(Asked::kChange, now, change());
     }
     concludes_ = false;
@@ -49,15 +49,15 @@ std::optional<EtcdRequest> LeaderLease::next(Ticks now) {
     return ask(Asked::kLease, now, GrantLease{std::chrono::duration_cast<std::chrono::seconds>(lease_time_)});
   }
   if (now >= lease_->renew_at) return ask(Asked::kRenewal, now, KeepAlive{lease_->id});
-  if (looks_again_) return ask(Asked::kLook, now, look());
+  if (must_read_) return ask(Asked::kRead, now, read());
   if (primary_ && (record_->complete != wanted_ || !unconfirmed_.empty())) {
     unconfirmed_.insert(wanted_.begin(), wanted_.end());
     unconfirmed_since_ = record_->modified;
     return ask(Asked::kChange, now, change());
   }
   if (!primary_ && may_take_over()) return ask(Asked::kTakeOver, now, take_over());
-  if (!primary_ && now >= looked_at_ + lease_time_ / kLooks) return ask(Asked::kLook, now, look());
-  due_ = primary_ ? lease_->renew_at : std::min(lease_->renew_at, looked_at_ + lease_time_ / kLooks);
+  if (!primary_ && now >= read_at_ + lease_time_ / kReadsOfLease) return ask(Asked::kRead, now, read());
+  due_ = primary_ ? lease_->renew_at : std::min(lease_->renew_at, read_at_ + lease_time_ / kReadsOfLease);
   return std::nullopt;
 }
 
@@ -66,12 +66,12 @@ bool LeaderLease::may_take_over() const {
   return start_ != Start::kFollows || record_->complete.contains(self_);
 }
 
-Txn LeaderLease::look() const { return {{}, {}, {primary_key(), record_key()}}; }
+Txn LeaderLease::read() const { return {{}, {}, {primary_key(), record_key()}}; }
 
 // What etcd has must be what was read: nobody primary, and the record as it was. Who was complete is so until
 // this one acknowledges something, which may never come: then another one of them can still take over.
 Txn LeaderLease::take_over() const {
-  Txn txn = look();
+  Txn txn = read();
   PACELINE_ASSERT(lease_->id != 0, "a key under no lease, which would stay for ever");
   Record record{record_->term + 1, start_ == Start::kFollows ? record_->complete : Members(), 0};
   record.complete.insert(self_);
@@ -84,7 +84,7 @@ Txn LeaderLease::take_over() const {
 // As the primary that it was when it asked, or not at all: a change that is late must not leave out who is to
 // take over.
 Txn LeaderLease::change() const {
-  Txn txn = look();
+  Txn txn = read();
   txn.compares = {{primary_key(), Txn::Of::kCreated, created_},
                   {record_key(), Txn::Of::kModified, record_->modified}};
   txn.puts = {{record_key(), text_of({record_->term, wanted_, 0}), 0}};
@@ -115,7 +115,7 @@ void LeaderLease::answered(const Result<EtcdAnswer>& answer, Ticks now) {
 void LeaderLease::failed(const Status& why, Ticks now) {
   fault_ = why.message();
   const Asked what = *std::exchange(awaits_, std::nullopt);
-  if (what == Asked::kTakeOver || what == Asked::kChange) looks_again_ = true;
+  if (what == Asked::kTakeOver || what == Asked::kChange) must_read_ = true;
   if (what == Asked::kEnd) lost_lease();
   due_ = not_before_ = now + lease_time_ / kPauses;
 }
@@ -123,7 +123,7 @@ void LeaderLease::failed(const Status& why, Ticks now) {
 void LeaderLease::on(const LeaseGranted& granted, Ticks) {
   lease_ = Lease{granted.lease, {}, {}};
   renewed(granted.ttl);
-  looks_again_ = true;
+  must_read_ = true;
 }
 
 void LeaderLease::on(const LeaseKept& kept, Ticks) {
@@ -140,7 +140,7 @@ void LeaderLease::renewed(std::chrono::seconds ttl) {
 void LeaderLease::lost_lease() {
   lease_.reset();
   primary_ = false;
-  looks_again_ = true;
+  must_read_ = true;
 }
 
 void LeaderLease::on(const TxnDone& done, Ticks now) {
@@ -149,13 +149,13 @@ void LeaderLease::on(const TxnDone& done, Ticks now) {
       sound ? record_of(done.read[1]) : Result<Record>(data_loss("got another number of keys"));
   if (!record.is_ok()) {  // somebody else writes there
     fault_ = record_key() + ": " + record.status().message();
-    looks_again_ = true;
+    must_read_ = true;
     due_ = not_before_ = now + lease_time_ / kPauses;
     return;
   }
   const std::optional<EtcdKey>& serves = done.read[0];
-  looked_at_ = asked_at_;
-  looks_again_ = false;
+  read_at_ = asked_at_;
+  must_read_ = false;
   record_ = *std::move(record);
   if (start_ == Start::kFollows && record_->complete.contains(self_)) was_complete_ = true;
   serves_ = serves ? std::optional(serves->value) : std::nullopt;
@@ -197,10 +197,10 @@ LeaderLease::Members LeaderLease::must_hold() const {
   return all;
 }
 
-void LeaderLease::resign(Leave leave) {
+void LeaderLease::resign(Resign how) {
   resigning_ = true;
-  concludes_ = leave != Leave::kForNow && primary_;
-  if (concludes_) wanted_ = leave == Leave::kHandsOver ? Members{self_} : Members();
+  concludes_ = how != Resign::kForNow && primary_;
+  if (concludes_) wanted_ = how == Resign::kReconfigures ? Members{self_} : Members();
   due_ = not_before_;
 }
 

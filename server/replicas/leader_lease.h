@@ -82,9 +82,9 @@ class LeaderLease {
   // It cannot begin: as last read another run is there. Final.
   bool is_refused() const { return refused_; }
   // As last read nobody serves.
-  bool nobody_serves() const { return record_.has_value() && !looks_again_ && !serves_; }
+  bool nobody_serves() const { return record_.has_value() && !must_read_ && !serves_; }
   // As last read another one serves.
-  bool another_serves() const { return !looks_again_ && serves_ && !primary_; }
+  bool another_serves() const { return !must_read_ && serves_ && !primary_; }
   // Of this primary; 0 of one that has never been. A later one is higher.
   std::uint64_t term() const { return term_; }
 
@@ -106,10 +106,10 @@ class LeaderLease {
   Members must_hold() const;
 
   // Gives the lease back, so that nobody waits for its end: this replica is to act no more. kForGood: nobody
-  // is to, the run is over; that is noted first. kHandsOver: this server begins anew, and nobody else is to
+  // is to, the run is over; that is noted first. kReconfigures: this server begins anew, and nobody else is to
   // take over meanwhile; that is noted first, too.
-  enum class Leave { kForNow, kForGood, kHandsOver };
-  void resign(Leave leave = Leave::kForNow);
+  enum class Resign { kForNow, kForGood, kReconfigures };
+  void resign(Resign how = Resign::kForNow);
   bool resigned() const { return resigning_ && !lease_ && !awaits_; }
 
   // As last read the run is over: nobody is to serve any more.
@@ -124,7 +124,7 @@ class LeaderLease {
     Members complete;
     std::int64_t modified = 0;  // 0: there is none
   };
-  enum class Asked { kLease, kRenewal, kEnd, kLook, kTakeOver, kChange };
+  enum class Asked { kLease, kRenewal, kEnd, kRead, kTakeOver, kChange };
   struct Lease {
     std::int64_t id = 0;
     Ticks acts_until;
@@ -133,7 +133,7 @@ class LeaderLease {
 
   EtcdRequest ask(Asked what, Ticks now, EtcdRequest request);
   bool may_take_over() const;
-  Txn look() const;
+  Txn read() const;
   Txn take_over() const;
   Txn change() const;
   std::string primary_key() const { return prefix_ + "/primary"; }
@@ -170,8 +170,8 @@ class LeaderLease {
   Members unconfirmed_;
   std::int64_t unconfirmed_since_ = 0;
   std::int64_t created_ = 0;  // the revision at which its primary key was
-  Ticks looked_at_;
-  bool looks_again_ = true;  // what etcd has is not known
+  Ticks read_at_;
+  bool must_read_ = true;  // what etcd has is not known
   bool resigning_ = false;
   bool concludes_ = false;  // is to note who may take over from here on
   std::string fault_;       // the last one, until something succeeds

@@ -60,8 +60,8 @@ class ReplicaRole {
 
   // It happened, by the log of the one that serves.
   void note(wire::LogEntry::As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now);
-  void note(Peer who, wire::LocalEvent happened, Ticks now) {
-    note(wire::LogEntry::As::kHappened, who, wire::Body(std::move(happened)), {}, now);
+  void note(Peer who, wire::LocalEvent local_event, Ticks now) {
+    note(wire::LogEntry::As::kLocalEvent, who, wire::Body(std::move(local_event)), {}, now);
   }
   static wire::Message event(wire::LogEntry::As as, Peer who, wire::Body body, wire::Payload payload,
                              Ticks now);

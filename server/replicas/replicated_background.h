@@ -83,9 +83,9 @@ class ReplicatedBackground final : public Background {
     return std::any_of(works_.begin(), works_.end(), [](const auto& each) { return each.second.counts; });
   }
   // Calls `then` once nothing does, perhaps at once.
-  void when_not_behind(std::function<void()> then) {
-    when_not_behind_ = std::move(then);
-    notify_not_behind();
+  void when_caught_up(std::function<void()> then) {
+    when_caught_up_ = std::move(then);
+    notify_caught_up();
   }
 
  private:
@@ -114,10 +114,10 @@ class ReplicatedBackground final : public Background {
               : "on this replica's disk, though not on the other one's: " + completed.counts->message());
     }
     if (completed.here) completed.here(*completed.own, *completed.counts);
-    notify_not_behind();
+    notify_caught_up();
   }
-  void notify_not_behind() {
-    if (when_not_behind_ && !is_behind()) std::exchange(when_not_behind_, {})();
+  void notify_caught_up() {
+    if (when_caught_up_ && !is_behind()) std::exchange(when_caught_up_, {})();
   }
 
   Background& background_;
@@ -128,7 +128,7 @@ class ReplicatedBackground final : public Background {
   std::int64_t next_ = 0;
   std::map<std::int64_t, Given> works_;  // that do not count as done yet, or are not done here
   std::uint64_t differ_ = 0;             // what was done by one, and not by the other
-  std::function<void()> when_not_behind_;
+  std::function<void()> when_caught_up_;
 };
 
 }  // namespace paceline::server

@@ -129,29 +129,29 @@ std::vector<Wait> Replication::waits(Ticks now) const {
 RestartRequest Replication::restart_request() const {
   return {.serves = !role_.follows(),
           .expects_follower = serving_.expects_follower(),
-          .returns = end_.returns(),
-          .has_followed = end_.returns() && election_->leader_lease().was_complete()};
+          .rejoins = end_.rejoins(),
+          .has_followed = end_.rejoins() && election_->leader_lease().was_complete()};
 }
 
 void Replication::end(std::function<void()> gone) {
   const bool all_acked = !role_.log().holds() && server_.channels.authority().unacked().empty();
   const bool authority_over = server_.authority && server_.authority->over();
   const bool is_over = (authority_over || end_.result_of_run()) && all_acked;
-  const bool hands_over = end_.hands_over();
-  if (role_.follower() && (is_over || hands_over)) {
+  const bool reconfigures = end_.reconfigures();
+  if (role_.follower() && (is_over || reconfigures)) {
     const Status& result = end_.result();
     (void)server_.connections.router().send(
         role_.follower()->connection,
-        {wire::RunOver{result.code(), result.message(), hands_over, hands_over}, {}});
+        {wire::RunOver{result.code(), result.message(), reconfigures, reconfigures}, {}});
   }
   following_->close();
   server_.connections.router().close();
-  using Leave = LeaderLease::Leave;
-  election_->resign(hands_over ? Leave::kHandsOver
-                    : is_over  ? Leave::kForGood
-                               : Leave::kForNow,
+  using Resign = LeaderLease::Resign;
+  election_->resign(reconfigures ? Resign::kReconfigures
+                    : is_over  ? Resign::kForGood
+                               : Resign::kForNow,
                     // What its disk still takes is awaited in any case, and said where it fails.
-                    [this, gone = std::move(gone)] { replicated_.when_not_behind(gone); });
+                    [this, gone = std::move(gone)] { replicated_.when_caught_up(gone); });
 }
 
 }  // namespace paceline::server

@@ -38,7 +38,7 @@ class Replication {
   // What this turn has led to is told to the follower, and what may be said by now is.
   void end_turn();
   // One that serves, in each tick.
-  void look_at_lease() { serving_.look_at_lease(election_->leader_lease()); }
+  void check_lease() { serving_.check_lease(election_->leader_lease()); }
   // It serves in another one's place.
   std::uint64_t term() const { return election_->leader_lease().term(); }
   void take_over();

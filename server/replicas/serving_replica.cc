@@ -10,7 +10,7 @@
 namespace paceline::server {
 namespace {
 
-// How long a replica may take to come to one that goes on after a hand-over, and to say more while it is
+// How long a replica may take to come to one that goes on after a reconfiguration, and to say more while it is
 // given the checkpoint.
 constexpr int kLeasesToCome = 2;
 
@@ -35,14 +35,14 @@ void ServingReplica::on_lease(const LeaderLease& lease) {
   if (lease.is_primary() && role_.begins_to_serve()) {
     setup_.log.info(setup_.name() + " is served by this replica, term " + std::to_string(lease.term()));
   } else if (role_.served() && (lease.another_serves() || lease.is_left_out())) {
-    // Where only its lease has ended, and nobody serves, it may yet serve again (look_at_lease()).
+    // Where only its lease has ended, and nobody serves, it may yet serve again (check_lease()).
     deposed_ = true;
     end_.end(unavailable(setup_.name() +
                          " is not served by this replica any more: " + lease.describe(steady_now())));
   }
 }
 
-void ServingReplica::look_at_lease(const LeaderLease& lease) {
+void ServingReplica::check_lease(const LeaderLease& lease) {
   if (!role_.served()) return;
   const bool acts = role_.acts();
   const Ticks now = steady_now();
@@ -132,15 +132,15 @@ void ServingReplica::lose_follower(const std::string& why) {
                        : "; it goes on alone, and what it acknowledges from here on is in one place"));
 }
 
-void ServingReplica::look_after_follower(Ticks now) {
+void ServingReplica::check_follower(Ticks now) {
   const std::string why = role_.why_lost(setup_.config.cluster.lease, now);
   if (!why.empty()) lose_follower(why);
-  look_for_follower();
+  check_follower_comes();
 }
 
-// After a hand-over its follower is to be there soon, or the run goes on without it, and well before nodes
+// After a reconfiguration its follower is to be there soon, or the run goes on without it, and well before nodes
 // have waited for too long.
-void ServingReplica::look_for_follower() {
+void ServingReplica::check_follower_comes() {
   if (setup_.options.role != ServerOptions::Role::kGoesOn || !role_.waits_for_follower() || !role_.acts()) {
     return;
   }
@@ -174,7 +174,7 @@ std::vector<Wait> ServingReplica::waits(Ticks now) const {
   }
   if (role_.log().lag() == 0 || !role_.follower()) return {};
   return {{"the wait for the follower to have event " + std::to_string(role_.log().held()),
-           setup_.name() + " waits for its follower, last heard of " +
+           setup_.name() + " waits for its follower, last seen " +
                seconds_text(now - role_.follower()->seen) + " ago, to have " +
                std::to_string(role_.log().lag()) + " events"}};
 }

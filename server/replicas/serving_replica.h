@@ -6,7 +6,7 @@
 //   node  ── Push ──> note() ──> ShardService      the same event ──> the follower
 //   send() ──> held until the follower has what it follows from, and this one acts ──> release() ──> node
 //
-// A replica that comes back, or late, has the run handed over (hand_over_requests.h), and is given the checkpoint
+// A replica that comes back, or late, has the run reconfigured (reconfigure_requests.h), and is given the checkpoint
 // that it goes on from (checkpoint_giver.h).
 //
 // Thread: the server's loop.
@@ -17,7 +17,7 @@
 
 #include "common/log/stall_log.h"
 #include "server/replicas/checkpoint_giver.h"
-#include "server/replicas/hand_over_requests.h"
+#include "server/replicas/reconfigure_requests.h"
 #include "server/replicas/leader_lease.h"
 
 namespace paceline::server {
@@ -37,17 +37,17 @@ class ServingReplica {
   void send_turn();
   void beat();
   // In each tick: whether etcd lets it act. Said at once: until it changes nobody is told anything.
-  void look_at_lease(const LeaderLease& lease);
+  void check_lease(const LeaderLease& lease);
   // In each tick in which it acts.
-  void look_after_follower(Ticks now);
+  void check_follower(Ticks now);
   // It serves from now on, in another one's place.
   void begin() { could_act_ = steady_now(); }
   void on_refused(const Status& why) { requests_.on_refused(why); }
 
   std::vector<Wait> waits(Ticks now) const;
-  // Another one serves: a hand-over is that one's.
+  // Another one serves: a reconfiguration is that one's.
   bool is_deposed() const { return deposed_; }
-  // There is a replica that is to follow it after a hand-over.
+  // There is a replica that is to follow it after a reconfiguration.
   bool expects_follower() const { return role_.follower() || requests_.is_asked(); }
 
  private:
@@ -55,7 +55,7 @@ class ServingReplica {
   void on_follower(const Result<wire::Message>& message);
   void send_event(wire::Message event);
   void lose_follower(const std::string& why);
-  void look_for_follower();
+  void check_follower_comes();
 
   const ServerSetup& setup_;
   const RunClock& clock_;
@@ -64,7 +64,7 @@ class ServingReplica {
   PeerConnections& connections_;
   const RunGeneration& generation_;
   CheckpointGiver giver_;
-  HandOverRequests requests_;
+  ReconfigureRequests requests_;
   bool acted_ = false;  // when that was last looked at
   Ticks could_act_{};   // the last time
   bool deposed_ = false;

@@ -8,12 +8,12 @@
 namespace paceline::server {
 
 void Losses::unsent(Peer peer, const Status& why, Ticks now) {
-  unreachable_.add(peer, why, now, peer.is_node() ? given_to_come_back(setup_.shard) : given_to_return());
+  unreachable_.add(peer, why, now, peer.is_node() ? time_to_reconnect(setup_.shard) : given_to_return());
 }
 
 // Nobody in a formation ends one that is alive (docs/ALLREDUCE.md), though the network may.
-void Losses::ended_elsewhere(const wire::Body& said, Ticks now) {
-  const auto* peers = std::get_if<wire::Peers>(&said);
+void Losses::ended_elsewhere(const wire::Body& report, Ticks now) {
+  const auto* peers = std::get_if<wire::Peers>(&report);
   if (peers == nullptr || !peers->lost || peers->lost->value >= setup_.config.cluster.nodes) return;
   unreachable_.ended_elsewhere(Peer::of(*peers->lost), now);
 }
@@ -41,7 +41,7 @@ std::string Losses::long_silence_of(Peer peer, Ticks now) const {
 // That it broke it notices at once, or where the network has not told it, with its next heartbeat; so who is
 // killed is missed sooner than by its lease. On one machine nothing breaks a connection but the end of one of
 // its processes, or this one.
-std::chrono::nanoseconds Losses::given_to_come_back(ShardId server) const {
+std::chrono::nanoseconds Losses::time_to_reconnect(ShardId server) const {
   const std::chrono::nanoseconds lease = setup_.config.cluster.lease;
   const bool one_machine = setup_.config.cluster.endpoints[server.value].starts_with("ipc://");
   const int beats = one_machine ? 0 : kBeatsToComeBack;
@@ -51,7 +51,7 @@ std::chrono::nanoseconds Losses::given_to_come_back(ShardId server) const {
 
 std::chrono::nanoseconds Losses::given_to_return() const {
   if (setup_.config.cluster.replicas > 1) return wire::kLeasesToTakeOver * setup_.config.cluster.lease;
-  return given_to_come_back(setup_.shard);
+  return time_to_reconnect(setup_.shard);
 }
 
 }  // namespace paceline::server

@@ -33,7 +33,7 @@ class Losses {
   void unsent(Peer peer, const Status& why, Ticks now);
   Unreachable& unreachable() { return unreachable_; }
   // What a node has said: of an all-reduce, that its connection to another one has ended; else nothing follows.
-  void ended_elsewhere(const wire::Body& said, Ticks now);
+  void ended_elsewhere(const wire::Body& report, Ticks now);
   // Those who could not be sent to and have not come back. Once in each tick.
   std::vector<Unreachable::Entry> take_unreachable(Ticks now);
   // Those who are here and have been silent for longer than the lease, and than they may take to come back.
@@ -43,7 +43,7 @@ class Losses {
   std::string long_silence_of(Peer peer, Ticks now) const;
 
   // How long a node, or another shard, whose connection to `server` broke may take to come back.
-  std::chrono::nanoseconds given_to_come_back(ShardId server) const;
+  std::chrono::nanoseconds time_to_reconnect(ShardId server) const;
   // The same of another shard, where another replica may be about to serve in its place.
   std::chrono::nanoseconds given_to_return() const;
 

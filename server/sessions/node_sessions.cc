@@ -152,8 +152,8 @@ void NodeSessions::on_reconnect(const wire::PeerId& from, const wire::Join& join
   if (times <= kReconnectsLogged) {
     setup_.log.warn(
         to_string(node) + "'s connection to " + setup_.name() +
-        " broke, and it goes on over another one: it says " + std::to_string(join.gradients_again) +
-        (join.gradients_again == 1 ? " gradient again" : " gradients again") + logged_last(times));
+        " broke, and it goes on over another one: it retransmits " + std::to_string(join.gradients_again) +
+        (join.gradients_again == 1 ? " gradient" : " gradients") + logged_last(times));
   }
   welcome_again(join);
   if (authority_) authority_->node_reconnected(join.node);

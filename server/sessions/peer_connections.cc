@@ -66,8 +66,8 @@ void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* chan
   if (!members_.is_present(to)) return;  // it has gone, or never came
   if (role_.follows() && to.is_node()) return;
   const wire::PeerId* connection = members_.connection_of(to);
-  const bool is_repeated = std::holds_alternative<wire::Held>(message.body);  // it comes again
-  if (is_repeated && connection != nullptr && waiting(*connection) >= kHeartbeatsBehind) return;
+  const bool is_repeated = std::holds_alternative<wire::HeldNotice>(message.body);  // it comes again
+  if (is_repeated && connection != nullptr && waiting(*connection) >= kHeartbeatsUnread) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) losses_.evict(to, "refused: " + error->message);
   if (channel != nullptr) {
@@ -85,7 +85,7 @@ void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* cha
   if (connection == nullptr) return;
   Status status = check_room(*connection);  // who has asked for too much need not ask again to be found
   if (status.is_ok()) {
-    if (waiting(*connection) >= kHeartbeatsBehind) return;
+    if (waiting(*connection) >= kHeartbeatsUnread) return;
     if (channel == nullptr) {
       status = router_->send(*connection, {std::move(beat), {}});
     } else {
@@ -165,7 +165,7 @@ void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional
   const bool is_logged = peer && malformed_logged_++ < kRefusalsLogged;
   setup_.log.write(
       is_logged ? LogLevel::kWarn : LogLevel::kDebug,
-      "malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " + why.message());
+      "malformed message from " + (peer ? to_string(*peer) : "an unknown peer") + ": " + why.message());
   if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
     send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
     losses_.evict(*peer, "refused: " + why.message());
@@ -178,7 +178,7 @@ void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional
   if (peer) send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/false});
 }
 
-void PeerConnections::refuse_stranger(const wire::PeerId& from, const wire::Body& body) {
+void PeerConnections::refuse_unknown(const wire::PeerId& from, const wire::Body& body) {
   const bool broken = router_->count_rejected(from);
   if (broken || std::holds_alternative<wire::Leave>(body)) return;  // whose join was refused says goodbye
   refuse(from,
@@ -196,8 +196,8 @@ void PeerConnections::refuse_gone(const wire::PeerId& from, Peer peer) {
 }
 
 void PeerConnections::refuse_join(const wire::PeerId& from, const Status& why) {
-  const bool stranger = !members_.who(from);  // others have been counted
-  if (stranger && router_->count_rejected_join(from)) return;
+  const bool is_unknown = !members_.who(from);  // others have been counted
+  if (is_unknown && router_->count_rejected_join(from)) return;
   refuse(from, why, /*fatal=*/true);
 }
 

@@ -63,14 +63,14 @@ class PeerConnections {
   void beat(Peer peer, wire::Heartbeat beat, ReliableChannel* channel = nullptr);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
   void refuse(Peer to, const Status& why, bool fatal);
-  // The authority's answer to a node that said what it could not. What was said twice, as a node may whose connection
+  // The authority's answer to a node that said what it could not. What was given twice, as a node may whose connection
   // broke, is ignored; anything else is a node that this run cannot go on with.
   void refuse_unless_repeated(NodeId node, const Status& why);
   void cannot_send(Peer to, const Status& why);
 
   // ---- who is not let in, or has gone
   void on_malformed(const wire::PeerId& from, const std::optional<Peer>& peer, const Status& why);
-  void refuse_stranger(const wire::PeerId& from, const wire::Body& body);
+  void refuse_unknown(const wire::PeerId& from, const wire::Body& body);
   void refuse_gone(const wire::PeerId& from, Peer peer);
   void refuse_join(const wire::PeerId& from, const Status& why);
   // A node that has outlived the servers it was with, and learns so as it must: `why` is no refusal.

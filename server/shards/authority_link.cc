@@ -67,7 +67,7 @@ void AuthorityLink::take_over(std::uint64_t term) {
 }
 
 // Nothing has been heard of it: another replica may serve by now, and none of them may yet.
-void AuthorityLink::look_for(Ticks now) {
+void AuthorityLink::find_serving(Ticks now) {
   if (!broken_) return on_broken(connection_);
   if (broken_->connected && now - broken_->asked > wire::kAnswersWithin) connect_again();
 }
@@ -76,8 +76,8 @@ void AuthorityLink::look_for(Ticks now) {
 // before the join, as a stranger's.
 void AuthorityLink::on_broken(std::int64_t connection) {
   if (end_.ended() || connection != connection_ || (broken_ && !broken_->connected)) return;
-  // An authority that has failed waits for nobody; one that hands over does.
-  if (end_.result_of_run() && !end_.result_of_run()->is_ok() && !end_.hands_over())
+  // An authority that has failed waits for nobody; one that reconfigures does.
+  if (end_.result_of_run() && !end_.result_of_run()->is_ok() && !end_.reconfigures())
     return end_.end(*end_.result_of_run());
   if (!broken_) {
     broken_.emplace();
@@ -255,7 +255,7 @@ void AuthorityLink::end_if_acked() {
     end_.end(*end_.result_of_run());
 }
 
-void AuthorityLink::check(Ticks now, std::chrono::nanoseconds comes_back_within) {
+void AuthorityLink::check(Ticks now, std::chrono::nanoseconds reconnects_within) {
   const ClusterSection& cluster = setup_.config.cluster;
   const std::string who = "the authority (" + endpoint() + ")";
   const std::chrono::nanoseconds up = now - clock_.began_at();
@@ -266,13 +266,13 @@ void AuthorityLink::check(Ticks now, std::chrono::nanoseconds comes_back_within)
   const std::chrono::nanoseconds silent = now - seen_;
   const bool has_replicas = cluster.replicas > 1;
   const std::chrono::nanoseconds to_return = wire::kLeasesToTakeOver * cluster.lease;
-  if (end_.result_of_run() && silent > (has_replicas ? to_return : comes_back_within)) {
+  if (end_.result_of_run() && silent > (has_replicas ? to_return : reconnects_within)) {
     return end_.end(*end_.result_of_run());  // it may have gone, too
   }
   const bool is_missed = welcomed_ && silent > cluster.lease;
   if (has_replicas && (!welcomed_ || silent <= to_return)) {
     const bool unanswered = !welcomed_ && up > wire::kAnswersWithin;
-    if (is_missed || broken_ || unanswered) look_for(now);
+    if (is_missed || broken_ || unanswered) find_serving(now);
     return;
   }
   if (is_missed) end_.end(unavailable(who + " was silent for " + seconds_text(silent)));

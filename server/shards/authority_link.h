@@ -64,8 +64,8 @@ class AuthorityLink {
   void ask_to_stop(const std::string& reason);
   // The run is over, and the authority has this shard's last word.
   void end_if_acked();
-  // In each tick: it is joined again, or the loop ends. `comes_back_within`: without replicas.
-  void check(Ticks now, std::chrono::nanoseconds comes_back_within);
+  // In each tick: it is joined again, or the loop ends. `reconnects_within`: without replicas.
+  void check(Ticks now, std::chrono::nanoseconds reconnects_within);
   void discount_pause(const Pause& pause) { seen_ = pause.discounted(seen_); }
   void close();
 
@@ -85,7 +85,7 @@ class AuthorityLink {
   };
   void on_broken(std::int64_t connection);
   void on_denied(const Status& why);
-  void look_for(Ticks now);
+  void find_serving(Ticks now);
   void connect_again();
   void connect_in(std::chrono::milliseconds pause);
   // Whether it is the first.

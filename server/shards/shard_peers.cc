@@ -19,7 +19,7 @@ bool ShardPeers::on_join(const wire::PeerId& from, const wire::ShardJoin& join, 
   if (count_rejected(from, join)) return false;
   const std::string who = "shard " + to_string(join.shard);
   // Of one that has begun anew; the one before may yet have to hear that it is to.
-  if (authority_ && authority_->hands_over() && join.goes_on != generation_.number) {
+  if (authority_ && authority_->reconfigures() && join.goes_on != generation_.number) {
     connections_.send_to(from,
                          wire::Error{StatusCode::kUnavailable, "the authority is about to go on", false});
     return false;

@@ -36,7 +36,7 @@ wire::Grant grant_of(const RunConfig& config, const sync::Grant& action) {
   grant.held = action.held;
   grant.position = action.position;
   grant.samples = action.samples;
-  grant.anew = action.anew;
+  grant.starts_over = action.starts_over;
   return grant;
 }
 

@@ -73,13 +73,13 @@ def ours(args, ranks, memory, folder, without):
     run_all([[args.bin / "bench_allreduce", "--ranks", str(ranks), "--turns", "1", "--memory", memory, "--ms", str(args.ms),
               "--sizes", ",".join(map(str, SIZES)), "--keys", "yes" if args.keys else "no",
               "--without", ",".join(f"{size}:{name}" for name, size in sorted(without))]], folder)
-    said, size = {}, 0
+    output, size = {}, 0
     for line in (folder / "stdout0").read_text().splitlines():
         if match := LINE.match(line):
-            said[match[1], size] = float(match[2])
+            output[match[1], size] = float(match[2])
         elif line[0].isdigit():
             size = int(line.split()[0])
-    return said
+    return output
 
 
 def pytorch(args, ranks, _, folder, without):

@@ -55,8 +55,8 @@ def slower(steps):
 def bare(args, folder):
     config = config_of(args, 1, folder, f"ipc://{folder}/socket")
     run_all([[args.bin / "bench_bare_loop", config, folder / f"parameters{n}"] for n in range(args.workers)], folder)
-    said = [json.loads((folder / f"stdout{n}").read_text()) for n in range(args.workers)]
-    return slower([(1e-3 * one["p50_ms"], one["wall_seconds"] / args.steps) for one in said])
+    output = [json.loads((folder / f"stdout{n}").read_text()) for n in range(args.workers)]
+    return slower([(1e-3 * one["p50_ms"], one["wall_seconds"] / args.steps) for one in output])
 
 
 def daemons(args, folder, endpoint, *overrides):

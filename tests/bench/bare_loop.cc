@@ -44,18 +44,18 @@ Status write_floats(const std::string& path, const std::vector<float>& values) {
 // The parameters, where the task computes with them, and the optimizer there.
 class Loop {
  public:
-  // hands_over: to a second thread; on the host alone.
+  // reconfigures: to a second thread; on the host alone.
   static Result<Loop> make(TaskFactory& tasks, Task& task, const OptimizerSection& optimizer,
-                           std::shared_ptr<std::vector<float>> initial, bool hands_over) {
+                           std::shared_ptr<std::vector<float>> initial, bool reconfigures) {
     const auto floats = static_cast<std::int64_t>(initial->size());
     PACELINE_ASSIGN_OR_RETURN(auto vectors, task.make_cache_vectors(optimizer, floats));
     if (vectors != nullptr) vectors->take_over(0, initial, {});
-    if (vectors != nullptr && hands_over) {
+    if (vectors != nullptr && reconfigures) {
       return failed_precondition(
           "--handed-over: the parameters are not on the host, expected train.device: cpu");
     }
     return Loop(std::move(vectors), tasks.gradient_memory(nullptr), optimizer, std::move(initial),
-                hands_over);
+                reconfigures);
   }
 
   bool on_host() const { return vectors_ == nullptr; }
@@ -95,16 +95,16 @@ class Loop {
   using Gradient = std::pmr::vector<float>;
 
   Loop(std::unique_ptr<CacheVectors> vectors, std::shared_ptr<std::pmr::memory_resource> memory,
-       const OptimizerSection& optimizer, std::shared_ptr<std::vector<float>> parameters, bool hands_over)
+       const OptimizerSection& optimizer, std::shared_ptr<std::vector<float>> parameters, bool reconfigures)
       : vectors_(std::move(vectors)),
         memory_(std::move(memory)),
         parameters_(std::move(parameters)),
         gradient_(std::make_shared<Gradient>(
             parameters_->size(), memory_ != nullptr ? memory_.get() : std::pmr::new_delete_resource())),
-        other_gradient_(hands_over ? std::make_shared<Gradient>(parameters_->size()) : nullptr),
+        other_gradient_(reconfigures ? std::make_shared<Gradient>(parameters_->size()) : nullptr),
         sgd_(optimizer.kind == OptimizerKind::kSgd),
         optimizer_(optimizer, static_cast<std::int64_t>(parameters_->size())),
-        handed_over_(hands_over ? std::make_unique<HandedOver>(optimizer, *parameters_) : nullptr) {}
+        handed_over_(reconfigures ? std::make_unique<ReconfiguredRun>(optimizer, *parameters_) : nullptr) {}
 
   std::unique_ptr<CacheVectors> vectors_;  // null: on the host
   std::shared_ptr<std::pmr::memory_resource> memory_;
@@ -113,11 +113,11 @@ class Loop {
   std::shared_ptr<Gradient> other_gradient_;  // is being read
   bool sgd_;
   OptimizerState optimizer_;
-  std::unique_ptr<HandedOver> handed_over_;  // last: it may still read a gradient
+  std::unique_ptr<ReconfiguredRun> handed_over_;  // last: it may still read a gradient
 };
 
 Status run(const std::string& config_path, const std::string& parameters_path,
-           const std::vector<std::string>& overrides, bool hands_over) {
+           const std::vector<std::string>& overrides, bool reconfigures) {
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config(config_path, overrides));
   if (!config.cluster.huge_pages) wire::do_without_huge_pages();
   PACELINE_ASSIGN_OR_RETURN(const auto tasks, make_network_tasks(config));
@@ -126,7 +126,7 @@ Status run(const std::string& config_path, const std::string& parameters_path,
   auto initial = std::make_shared<std::vector<float>>(static_cast<std::size_t>(tasks->layout().size()));
   tasks->initialize(*initial);
   PACELINE_ASSIGN_OR_RETURN(
-      Loop loop, Loop::make(*tasks, *task, config.train.optimizer, std::move(initial), hands_over));
+      Loop loop, Loop::make(*tasks, *task, config.train.optimizer, std::move(initial), reconfigures));
 
   std::vector<double> step_ms;
   std::string losses;
@@ -138,7 +138,7 @@ Status run(const std::string& config_path, const std::string& parameters_path,
     step.iteration = iteration;
     step.batch = {iteration * config.train.batch_size, config.train.batch_size};
     PACELINE_RETURN_IF_ERROR(task->load(step));
-    const bool refreshes = hands_over && config.sync.refresh_clocks.has_value();
+    const bool refreshes = reconfigures && config.sync.refresh_clocks.has_value();
     PACELINE_ASSIGN_OR_RETURN(const Metric metric, loop.step(*task, config.train.optimizer.lr, refreshes));
     step_ms.push_back(to_seconds(steady_now() - step_begin) * 1e3);
     losses +=
@@ -159,15 +159,15 @@ Status run(const std::string& config_path, const std::string& parameters_path,
 
 int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  const bool hands_over = !words.empty() && words[0] == "--handed-over";
-  if (hands_over) words.erase(words.begin());
+  const bool reconfigures = !words.empty() && words[0] == "--handed-over";
+  if (reconfigures) words.erase(words.begin());
   if (words.size() < 2) {
     std::fprintf(stderr,
                  "usage: bench_bare_loop [--handed-over] CONFIG PARAMETERS_OUT [key.path=value ...]\n");
     return 2;
   }
   const paceline::Status status =
-      paceline::run(words[0], words[1], {words.begin() + 2, words.end()}, hands_over);
+      paceline::run(words[0], words[1], {words.begin() + 2, words.end()}, reconfigures);
   if (!status.is_ok()) return std::fprintf(stderr, "bench_bare_loop: %s\n", status.message().c_str()), 1;
   return 0;
 }

@@ -5,7 +5,7 @@ sends the whole gradient up and the whole model down in the same frames (exchang
     cmake --build build/release --target benchmarks
     tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
                             [--policy asp] [--transport tcp | ipc | shared] [--server-memory off | auto] [--curve]
-                            [--apply-threads 1] [--raw-threads 2] [--pull-order auto | ahead | behind] [--json FILE]
+                            [--apply-threads 1] [--raw-threads 2] [--pull-order auto | before_push | after_push] [--json FILE]
 
 With --transport shared the payloads lie in memory that both sides see, and ZeroMQ (over ipc) carries the headers; the raw loop
 is then exchange/raw_shared_loop.cc, which does the same. Of each side there is one server for each shard, with the same
@@ -89,8 +89,8 @@ def endpoints(args, count, folder):
 
 def seconds_per_step(folder, first, count):
     """The mean over the workers, whose processes are [first, first + count) of those started in the folder."""
-    said = [json.loads((folder / f"stdout{n}").read_text())["seconds_per_step"] for n in range(first, first + count)]
-    return statistics.fmean(said)
+    output = [json.loads((folder / f"stdout{n}").read_text())["seconds_per_step"] for n in range(first, first + count)]
+    return statistics.fmean(output)
 
 
 def bytes_of_a_step(summary, model):
@@ -186,15 +186,15 @@ def compare(args, mb):
     idle, pairs = {name: start_up_cpu(args, name, floats) for name in ("raw", "paceline")}, []
     names = ["raw", "paceline"] + (["private"] if args.server_memory != "off" else [])
     for n in range(args.pairs):
-        said = {name: run_loop(args, name, floats, steps) for name in names[:: 1 if n % 2 == 0 else -1]}
-        raw_seconds, raw_cpu = said["raw"]
-        seconds, cpu, up, down = said["paceline"]
+        output = {name: run_loop(args, name, floats, steps) for name in names[:: 1 if n % 2 == 0 else -1]}
+        raw_seconds, raw_cpu = output["raw"]
+        seconds, cpu, up, down = output["paceline"]
         pairs.append({"raw": raw_seconds, "paceline": seconds, "up": up, "down": down, "of_steps": raw_seconds / seconds,
                       "of_bytes": raw_seconds * (up + down) / 2 / seconds,
                       "raw_cpu": (raw_cpu - idle["raw"]) / (steps - SHORT),
                       "cpu": (cpu - idle["paceline"]) / (steps - SHORT)})
-        if "private" in said:
-            private = said["private"][0]
+        if "private" in output:
+            private = output["private"][0]
             pairs[-1] |= {"private": private, "of_private": private / seconds}
 
     def median(key):
@@ -242,7 +242,7 @@ def main():
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
-    parser.add_argument("--pull-order", choices=["auto", "ahead", "behind"], default="auto", help="of ours, under asp")
+    parser.add_argument("--pull-order", choices=["auto", "before_push", "after_push"], default="auto", help="of ours, under asp")
     parser.add_argument("--transport", choices=["tcp", "ipc", "shared"], default="tcp")
     parser.add_argument("--server-memory", choices=["off", "auto"], default="off",
                         help="cluster.shared_memory of our servers, where that of our nodes is off")

@@ -16,15 +16,15 @@ namespace paceline {
 
 // Thread: the members are the training thread's. Whoever hands over keeps the gradient as it is until it is
 // applied.
-class HandedOver {
+class ReconfiguredRun {
  public:
-  HandedOver(const OptimizerSection& optimizer, std::span<const float> initial)
+  ReconfiguredRun(const OptimizerSection& optimizer, std::span<const float> initial)
       : parameters_(initial.begin(), initial.end()),
         optimizer_(optimizer, std::ssize(parameters_)),
         thread_([this] { apply_all(); }) {}
-  HandedOver(const HandedOver&) = delete;
-  HandedOver& operator=(const HandedOver&) = delete;
-  ~HandedOver() {
+  ReconfiguredRun(const ReconfiguredRun&) = delete;
+  ReconfiguredRun& operator=(const ReconfiguredRun&) = delete;
+  ~ReconfiguredRun() {
     {
       const std::lock_guard lock(mutex_);
       ends_ = true;

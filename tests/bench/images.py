@@ -105,8 +105,8 @@ def run_json(*command):
 
 def loader(programs, config, seconds, *arguments):
     """What the loader makes, as `paceline data bench` says it."""
-    said = run(programs / "paceline", "data", "bench", config, "--seconds", seconds, *arguments)
-    rates = re.search(r"ahead: (\d+) images/s, (\d+) a second of processor time", said)
+    output = run(programs / "paceline", "data", "bench", config, "--seconds", seconds, *arguments)
+    rates = re.search(r"ahead: (\d+) images/s, (\d+) a second of processor time", output)
     return {"per_second": float(rates[1]), "per_cpu_second": float(rates[2])}
 
 
@@ -147,9 +147,9 @@ def memory_of_loader(programs, config, seconds):
     """The most that a process of the loader's ever held, its cache included, in MB; measured in a process of its own."""
     code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
-    said = run(sys.executable, "-c", code, programs / "paceline", "data", "bench", config, "--seconds", seconds,
+    output = run(sys.executable, "-c", code, programs / "paceline", "data", "bench", config, "--seconds", seconds,
                f"data.loader_threads={os.cpu_count()}")
-    return round(int(said.split()[-1]) * 1024 / MB)
+    return round(int(output.split()[-1]) * 1024 / MB)
 
 
 def main():

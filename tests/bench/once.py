@@ -49,8 +49,8 @@ def run(command, out=None):
 def run_google(command):
     with tempfile.NamedTemporaryFile(prefix="paceline.") as out:
         status, _ = run([*command, f"--benchmark_out={out.name}", "--benchmark_out_format=json"], out)
-        said = Path(out.name).read_text()
-    rows = json.loads(said)["benchmarks"] if said.strip() else []
+        output = Path(out.name).read_text()
+    rows = json.loads(output)["benchmarks"] if output.strip() else []
     return status, [{key: value for key, value in row.items() if key not in NOT_KEPT} for row in rows]
 
 

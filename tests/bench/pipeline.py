@@ -363,11 +363,11 @@ def ms(rounds, kind):
 
 def shown(args, one):
     """Milliseconds of a step; of stages, too, what each did: computed, waited for the previous, for the next."""
-    said = {"ms": round(1e3 * one["seconds"], 1)}
+    output = {"ms": round(1e3 * one["seconds"], 1)}
     if one.get("pipeline"):
         for key in ("busy_seconds", "idle_for_previous_seconds", "idle_for_next_seconds"):
-            said[key.replace("seconds", "ms")] = [round(1e3 * each / args.steps, 1) for each in one["pipeline"].get(key, [])]
-    return said
+            output[key.replace("seconds", "ms")] = [round(1e3 * each / args.steps, 1) for each in one["pipeline"].get(key, [])]
+    return output
 
 
 def measure(args):
@@ -412,9 +412,9 @@ def measure(args):
         ok &= judged("loop", [one["loop"]["seconds"] / one["torch"]["seconds"] for one in rounds], ours_ms=ms(rounds, "loop"),
                      torch_ms=ms(rounds, "torch"), best=sorted({one[kind]["best"] for one in rounds for kind in ("loop", "torch")}))
     if "simulated" in figures:
-        told, alone = (statistics.median(one[kind]["computes"] for one in rounds) for kind in ("crowded", "parts"))
-        step = simulated(args, told)
-        ok &= judged("simulated", [step / one["stages"]["seconds"] for one in rounds], told_ms=round(1e3 * told, 1), alone_ms=round(1e3 * alone, 1),
+        printed, alone = (statistics.median(one[kind]["computes"] for one in rounds) for kind in ("crowded", "parts"))
+        step = simulated(args, printed)
+        ok &= judged("simulated", [step / one["stages"]["seconds"] for one in rounds], told_ms=round(1e3 * printed, 1), alone_ms=round(1e3 * alone, 1),
                      simulated_ms=round(1e3 * step, 1), measured_ms=ms(rounds, "stages"))
     if "memory" in figures:
         def most(one, kind):

@@ -80,8 +80,8 @@ def run_all(commands, folder, peaks=None):
             n, process = processes[pid]
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode != 0:
-                said = (folder / f"stderr{n}").read_text().strip()
-                fail(f"{' '.join(map(str, commands[n]))}: exit status {process.returncode}: {said}")
+                output = (folder / f"stderr{n}").read_text().strip()
+                fail(f"{' '.join(map(str, commands[n]))}: exit status {process.returncode}: {output}")
             seconds += usage.ru_utime + usage.ru_stime
             if peaks is not None:
                 peaks[n] = usage.ru_maxrss * 1024

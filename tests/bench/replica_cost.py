@@ -63,11 +63,11 @@ def summary_of(args, out, overrides):
     out.mkdir()
     sockets = [f"tcp://127.0.0.1:{port}" if args.tcp else f"ipc://{out}/{port}"
                for port in etcd.free_ports(shards * replicas)]
-    told = [args.config, *args.overrides, *overrides, f"run.out={out}/run",
+    printed = [args.config, *args.overrides, *overrides, f"run.out={out}/run",
             "cluster.endpoints=[" + ",".join(f'"{each}"' for each in sockets) + "]"]
-    servers = [[f"{args.bin}/paceline-server", *told, "--shard", str(k), "--replica", str(r)]
+    servers = [[f"{args.bin}/paceline-server", *printed, "--shard", str(k), "--replica", str(r)]
                for k in range(shards) for r in range(replicas)]
-    workers = [[f"{args.bin}/paceline-worker", *told, "--node", str(i)] for i in range(nodes)]
+    workers = [[f"{args.bin}/paceline-worker", *printed, "--node", str(i)] for i in range(nodes)]
     run_all(servers + workers, out)
     return json.loads((out / "run/summary.json").read_text(encoding="utf-8"))
 

@@ -40,8 +40,8 @@ def raw(args, steps, folder):
 
 def messages_of_a_step(steps, folder):
     """Up and down, by the server's log; joins, heartbeats and the end are among them."""
-    said = re.search(r"(\d+) messages came and (\d+) left", (folder / "run/server.log").read_text())
-    return [round(int(count) / (steps + WARM_UP_STEPS), 3) for count in said.groups()]
+    output = re.search(r"(\d+) messages came and (\d+) left", (folder / "run/server.log").read_text())
+    return [round(int(count) / (steps + WARM_UP_STEPS), 3) for count in output.groups()]
 
 
 def round_trips(args):
@@ -86,10 +86,10 @@ def one_closed_loop(args):
         config.write_text(CONFIG.format(**values))
         run_all([[args.bin / "paceline-server", config],
                  [args.bin / "bench_many_workers", str(FLOATS), str(WARM_UP_STEPS), config]], folder)
-        said = json.loads((folder / "stdout1").read_text())
-    limit_ms = 1e3 * 3 * args.clients / said["steps_per_second"]
-    return {"benchmark": "closed_loop", "policy": args.policy, "steps": steps, **said, "p99_limit_ms": round(limit_ms, 3),
-            "p99_of_limit": round(said["p99_ms"] / limit_ms, 3)}
+        output = json.loads((folder / "stdout1").read_text())
+    limit_ms = 1e3 * 3 * args.clients / output["steps_per_second"]
+    return {"benchmark": "closed_loop", "policy": args.policy, "steps": steps, **output, "p99_limit_ms": round(limit_ms, 3),
+            "p99_of_limit": round(output["p99_ms"] / limit_ms, 3)}
 
 
 def main():
@@ -100,7 +100,7 @@ def main():
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--loops", type=int, default=5, help="of many workers")
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
-    parser.add_argument("--pull-order", choices=["auto", "ahead", "behind"], default="auto", help="of ours, under asp")
+    parser.add_argument("--pull-order", choices=["auto", "before_push", "after_push"], default="auto", help="of ours, under asp")
     parser.add_argument("--transport", choices=["tcp", "ipc"], default="tcp")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()

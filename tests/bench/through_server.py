@@ -76,9 +76,9 @@ def config_of(args, model, sync, steps, folder):
 def bare(args, model, sync, steps, folder, *options):
     config = config_of(args, model, sync, steps, folder)
     cpu = run_all([[args.bin / "bench_bare_loop", *options, config, folder / "parameters"]], folder)
-    said = json.loads((folder / "stdout0").read_text())
+    output = json.loads((folder / "stdout0").read_text())
     parameters = (folder / "parameters").read_bytes() if args.device == "cpu" else None  # else they are on the GPU
-    return {"wall": said["wall_seconds"], "p50": said["p50_ms"], "cpu": cpu, "parameters": parameters}
+    return {"wall": output["wall_seconds"], "p50": output["p50_ms"], "cpu": cpu, "parameters": parameters}
 
 
 def handed_over(*of):

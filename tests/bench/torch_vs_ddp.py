@@ -128,17 +128,17 @@ def node_of_memory(args):
         torch.nn.Flatten(), torch.nn.Linear(3 * args.side ** 2, args.rows, bias=False))
     loop, seen = Loop(made, args.side, args.batch), []
 
-    def look():
+    def sample():
         for _ in range(10):
             loop.seconds(1)
             smaps = pathlib.Path("/proc/self/smaps").read_text(encoding="utf-8")
             theirs, shared, whole = (resident(smaps, of) for of in ("r--s .*/memfd:paceline.*", "rw-s .*/memfd:paceline.*", ".*"))
             seen.append((whole - theirs, shared, theirs))
     if args.way == "alone":
-        look()
+        sample()
     else:
         with paceline.torch.attach(loop.model, loop.optimizer, args.config, mode=args.way):
-            look()
+            sample()
     print(json.dumps([*map(max, zip(*seen)), 4 * sum(p.numel() for p in made.parameters())]))
 
 

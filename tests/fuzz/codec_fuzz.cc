@@ -31,22 +31,22 @@ std::vector<std::string> encoded(const std::vector<Header::Other>& others) {
 
 // What lies in an accepted header survives another round trip, too.
 void check_others(const Header& header) {
-  const Header::Other* const first = !header.ahead.empty()    ? &header.ahead.front()
-                                     : !header.behind.empty() ? &header.behind.front()
+  const Header::Other* const first = !header.before.empty()    ? &header.before.front()
+                                     : !header.after.empty() ? &header.after.front()
                                                               : nullptr;
   if (first == nullptr) return;
   const std::string carrier = encode(Message{Pull{}, {}}).value();
   const Result<Header> back =
-      decode_header(carrier + encode(Others{encoded(header.ahead), encoded(header.behind)}));
+      decode_header(carrier + encode(Others{encoded(header.before), encoded(header.after)}));
   if (!back.is_ok()) fail("others accepted once, then refused", back.status().message());
-  if (back->ahead.size() != header.ahead.size() || back->behind.size() != header.behind.size()) {
+  if (back->before.size() != header.before.size() || back->after.size() != header.after.size()) {
     fail("others lost on the way", name_of(first->message.body));
   }
-  for (std::size_t i = 0; i < header.ahead.size(); ++i) {
-    if (!same(header.ahead[i].message.body, back->ahead[i].message.body)) fail("changed ahead", "");
+  for (std::size_t i = 0; i < header.before.size(); ++i) {
+    if (!same(header.before[i].message.body, back->before[i].message.body)) fail("changed ahead", "");
   }
-  for (std::size_t i = 0; i < header.behind.size(); ++i) {
-    if (!same(header.behind[i].message.body, back->behind[i].message.body)) fail("changed behind", "");
+  for (std::size_t i = 0; i < header.after.size(); ++i) {
+    if (!same(header.after[i].message.body, back->after[i].message.body)) fail("changed behind", "");
   }
 }
 

@@ -16,7 +16,7 @@ inline Others random_others(Generator& generate) {
     const bool fits = travels_with_others(message.body) && message.payload.empty() && !message.logged;
     if (!fits && generate.random.next_below(8) > 0) continue;
     const std::string header = encode(message).value();
-    (generate.random.next_below(2) == 0 ? others.ahead : others.behind).push_back(header);
+    (generate.random.next_below(2) == 0 ? others.before : others.after).push_back(header);
   }
   return others;
 }

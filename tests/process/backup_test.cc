@@ -32,7 +32,7 @@ constexpr std::uint64_t kBackupRuns = 40;
 #endif
 constexpr int kAtATime = 4;
 
-enum class Goes { kNobody, kLeaves, kKilled };
+enum class Goes { kNobody, kIsSent, kKilled };
 
 using Report = std::function<void(const std::string& what)>;
 
@@ -123,7 +123,7 @@ std::vector<std::string> violations_of(const CrashRun& run, std::uint64_t seed, 
       const std::uint32_t rank = cluster.rank_of(step.worker).value;
       CounterRandom jitter(seed, Stream::kTest, 90 + rank, static_cast<std::uint64_t>(step.clock.value));
       spin_for(std::chrono::microseconds(jitter.next_below(rank == seed % cluster.workers() ? 1500 : 200)));
-      if (goes == Goes::kLeaves && step.worker == WorkerId(cluster.nodes - 1, 0) && step.clock >= Clock(4)) {
+      if (goes == Goes::kIsSent && step.worker == WorkerId(cluster.nodes - 1, 0) && step.clock >= Clock(4)) {
         stop(step.worker.node, "the test says so");
       }
       return Status::ok();
@@ -157,7 +157,7 @@ TEST_CASE("a_node_that_leaves_leaves_the_others_going_whether_n_of_them_are_left
   const auto violations = violations_of_all({1, kBackupRuns}, kAtATime, [](std::uint64_t seed) {
     const CrashRun run = whole_backup_run(seed);
     if (run.config.cluster.nodes == 1) return std::vector<std::string>{};
-    return violations_of(run, seed, Goes::kLeaves);
+    return violations_of(run, seed, Goes::kIsSent);
   });
   CHECK(violations == std::vector<std::string>{});
 }

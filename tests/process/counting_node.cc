@@ -32,7 +32,7 @@ int run_until_death(const std::string& kind, std::uint64_t seed, const std::stri
     const bool its_moment = step.clock == run.clock && step.local_step == options.local_steps / 2;
     if (step.worker.thread != 0 || !its_moment) return Status::ok();
     const auto die = [&words, how = run.death == Death::kStandingStill ? SIGSTOP : SIGKILL] {
-      words.say_dying();
+      words.note_dying();
       std::raise(how);
     };
     if (run.death == Death::kComputing) die();

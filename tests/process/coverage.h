@@ -46,7 +46,7 @@ class Coverage {
     for (unsigned which = 0; which < 16; ++which) {
       fragments_[fragments((which & 1) != 0, (which & 2) != 0, (which & 4) != 0, (which & 8) != 0)];
     }
-    for (const PullOrder order : {PullOrder::kAhead, PullOrder::kBehind}) refreshed_[refreshes(order)];
+    for (const PullOrder order : {PullOrder::kBeforePush, PullOrder::kAfterPush}) refreshed_[refreshes(order)];
     for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
       for (const Encoding e : kExactEncodings) {
         in_detail_[way + gradients(e)];
@@ -56,7 +56,7 @@ class Coverage {
   }
 
   // Lent by other shards than the authority's, whose grants are heard (random_run.h).
-  static constexpr const char* kHeard = "lent, and heard";
+  static constexpr const char* kObserved = "lent, and heard";
 
   // A run of `config`, its endpoints as they were drawn, has come to its end. Thread: any.
   // `grants_ahead`: how many of its grants were heard to come ahead of the report of the iteration before.
@@ -69,7 +69,7 @@ class Coverage {
     ++transported_[(lent ? "lent" : "sent") + over];
     ++in_detail_[way + gradients(config.cluster.gradient_encoding)];
     ++in_detail_[way + parameters(config.cluster.parameter_encoding)];
-    if (lent && config.cluster.shared_memory == SharedMemory::kAuto) ++in_detail_[kHeard];
+    if (lent && config.cluster.shared_memory == SharedMemory::kAuto) ++in_detail_[kObserved];
     if (config.sync.pull_order != PullOrder::kAuto && config.sync.refresh_clocks) {
       ++refreshed_[refreshes(config.sync.pull_order)];
     }
@@ -141,7 +141,7 @@ class Coverage {
   std::int64_t runs_ = 0;
   Times transported_{{"sent over tcp", 0}, {"sent over ipc", 0}, {"lent over tcp", 0}, {"lent over ipc", 0}};
   Times refreshed_;  // made by the constructor
-  Times in_detail_{{kHeard, 0}};
+  Times in_detail_{{kObserved, 0}};
   Times synchronised_;
   Times fragments_;
 };

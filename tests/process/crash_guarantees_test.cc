@@ -62,9 +62,9 @@ std::vector<std::string> violations_of(std::uint64_t seed, Tally& tally) {
     return Status::ok();
   };
   // Between two that must share memory nobody can stand and listen.
-  const bool heard = crash.config.cluster.shared_memory != SharedMemory::kOn;
-  Overhear overhear;
-  if (heard) overhear = [&](const wire::PeerId&, const wire::Body& message) { grants.hear(message); };
+  const bool received = crash.config.cluster.shared_memory != SharedMemory::kOn;
+  Observe observe;
+  if (received) observe = [&](const wire::PeerId&, const wire::Body& message) { grants.receive(message); };
   const auto run = run_cluster(
       crash.config,
       [&](NodeId node, const StopNode&) {
@@ -75,14 +75,14 @@ std::vector<std::string> violations_of(std::uint64_t seed, Tally& tally) {
         arguments.insert(arguments.end(), config.cluster.endpoints.begin(), config.cluster.endpoints.end());
         victim.emplace(std::move(arguments));
       },
-      overhear);
+      observe);
   if (!run) return {describe(seed, crash.config) + ": " + run.status().message()};
   if (words.dying()) checker.node_goes(crash.victim);
 
   tally.coverage.count(crash.config, run->summary, grants.grants_ahead());
   checker.on_end(run->summary, run->model.parameters, crash.blocks);
   std::vector<std::string> violations = checker.violations();
-  if (heard) {
+  if (received) {
     const std::vector<std::string> wrong = grants.violations(run->summary, /*all_count=*/false);
     violations.insert(violations.end(), wrong.begin(), wrong.end());
   }

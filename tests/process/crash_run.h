@@ -98,7 +98,7 @@ inline CountingOptions counting_options(const CrashRun& run, std::uint64_t seed)
   options.cluster = run.config.cluster.cluster();
   options.blocks = run.blocks;
   options.seed = seed;
-  options.in_parts = leaves_in_parts(seed);
+  options.in_parts = pushed_in_parts(seed);
   options.local_steps = run.config.train.local_steps;
   options.gradient_scale = gradient_scale(run.config.sync, run.per_clock);
   return options;
@@ -126,7 +126,7 @@ class LastWords {
   void end_compute(Rank rank) { words_->computed[rank.value].fetch_add(1); }
   // Said just before: the kernel closes a killed process's connections before anybody can see it dead.
   bool dying() const { return words_->dying; }
-  void say_dying() { words_->dying = true; }
+  void note_dying() { words_->dying = true; }
 
  private:
   struct Words {

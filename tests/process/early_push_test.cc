@@ -75,13 +75,13 @@ struct RunInParts {
 RunInParts run_in_parts(const RunConfig& config, CountingOptions options) {
   options.in_parts = false;
   std::atomic<std::int64_t> withdrawn{0};
-  const auto hear = [&](const wire::PeerId&, const wire::Body& message) {
+  const auto receive = [&](const wire::PeerId&, const wire::Body& message) {
     if (std::holds_alternative<wire::Withdraw>(message)) ++withdrawn;
   };
   NodeOptions node_options;
   node_options.floats_at_once = 2;
   auto run = run_cluster(
-      config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); }, {}, hear,
+      config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); }, {}, receive,
       node_options);
   return {std::move(run), withdrawn};
 }
@@ -234,7 +234,7 @@ namespace {
 
 // Rounds of two local steps. the later half leaves between them, and what the second adds to it is in the
 // next round's delta.
-void leave_in_fragments(RunConfig& config, CountingOptions& options) {
+void push_in_fragments(RunConfig& config, CountingOptions& options) {
   config.exchange.hidden = true;
   config.exchange.fragments = 2;
   config.train.local_steps = 2;
@@ -263,7 +263,7 @@ TEST_CASE(
     rows = large_rows(config);
   }
   CountingOptions options = counting(config, rows);
-  leave_in_fragments(config, options);
+  push_in_fragments(config, options);
   options.is_not_finite = [](const Step& step) { return step.local_step == 1 && fails(step); };
   const auto run = run_on(config, options);
   INFO(run.status().message());
@@ -306,7 +306,7 @@ TEST_CASE("under_on_nan_stop_a_round_that_is_not_finite_behind_a_fragment_that_h
   RunConfig config = config_of(kPushWays[1], 3);
   config.train.on_nan = OnNan::kStop;
   CountingOptions options = counting(config, 6);
-  leave_in_fragments(config, options);
+  push_in_fragments(config, options);
   (loss ? options.diverges : options.is_not_finite) = [](const Step& step) {
     return step.worker == WorkerId(1, 0) && step.clock == Clock(3) && step.local_step == 1;
   };

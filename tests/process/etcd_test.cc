@@ -216,20 +216,20 @@ TEST_CASE("a real etcd answers as the model does") {
     for (Txn::Compare& compare : txn.compares) compare.revision = compare.revision == 0 ? 0 : real_revision;
     for (Txn::Compare& compare : to_model.compares) compare.revision = compare.revision == 0 ? 0 : revision;
     const auto real = std::get<TxnDone>(*loop.ask(**client, txn));
-    const auto said = std::get<TxnDone>(*model.carry_out(to_model, now));
-    CHECK(real.succeeded == said.succeeded);
-    REQUIRE(real.read.size() == said.read.size());
+    const auto reported = std::get<TxnDone>(*model.carry_out(to_model, now));
+    CHECK(real.succeeded == reported.succeeded);
+    REQUIRE(real.read.size() == reported.read.size());
     for (std::size_t i = 0; i < real.read.size(); ++i) {
-      REQUIRE(real.read[i].has_value() == said.read[i].has_value());
+      REQUIRE(real.read[i].has_value() == reported.read[i].has_value());
       if (!real.read[i]) continue;
-      CHECK(real.read[i]->value == said.read[i]->value);
-      CHECK((real.read[i]->lease == real_lease.lease) == (said.read[i]->lease == lease.lease));
+      CHECK(real.read[i]->value == reported.read[i]->value);
+      CHECK((real.read[i]->lease == real_lease.lease) == (reported.read[i]->lease == lease.lease));
       CHECK((real.read[i]->created == real.read[i]->modified) ==
-            (said.read[i]->created == said.read[i]->modified));
+            (reported.read[i]->created == reported.read[i]->modified));
     }
     if (real.read.back()) {
       real_revision = real.read.back()->modified;
-      revision = said.read.back()->modified;
+      revision = reported.read.back()->modified;
     }
   };
   constexpr std::int64_t kAsRead = 1;  // stands for the revision that was read last

@@ -58,7 +58,7 @@ std::int64_t GrantChecker::completed(std::uint32_t rank) const {
   return is_elsewhere ? completed_elsewhere_(rank) : reported_[rank];
 }
 
-void GrantChecker::hear(const wire::Body& message) {
+void GrantChecker::receive(const wire::Body& message) {
   if (const auto* report = std::get_if<wire::StepReport>(&message)) on_report(*report);
   if (const auto* grant = std::get_if<wire::Grant>(&message)) on_grant(*grant);
 }
@@ -76,13 +76,13 @@ void GrantChecker::on_report(const wire::StepReport& report) {
 }
 
 void GrantChecker::on_grant(const wire::Grant& grant) {
-  HeardGrant heard{grant, {}};
-  for (std::uint32_t j = 0; j < cluster_.workers(); ++j) heard.completed.push_back(completed(j));
+  SeenGrant received{grant, {}};
+  for (std::uint32_t j = 0; j < cluster_.workers(); ++j) received.completed.push_back(completed(j));
   const std::uint32_t own = cluster_.rank_of(grant.worker).value;
   // Hidden: one may be computed, or its report be on its way.
-  const std::int64_t ahead = grant.clock.value - heard.completed[own];
+  const std::int64_t ahead = grant.clock.value - received.completed[own];
   if (ahead < 0 || ahead > (config_.exchange.hidden ? 1 : 0)) {
-    faults_.push_back(name_of(grant) + ": it has reported " + std::to_string(heard.completed[own]));
+    faults_.push_back(name_of(grant) + ": it has reported " + std::to_string(received.completed[own]));
   }
   if (ahead == 1) ++grants_ahead_;
   if (!threshold_is_of_policy(grant)) {
@@ -95,7 +95,7 @@ void GrantChecker::on_grant(const wire::Grant& grant) {
     faults_.push_back(name_of(grant) + ": allows version " + to_string(grant.min_version) + ", expected " +
                       std::to_string(oldest));
   }
-  heard_.push_back(std::move(heard));
+  received_.push_back(std::move(received));
 }
 
 bool GrantChecker::threshold_is_of_policy(const wire::Grant& grant) const {
@@ -143,9 +143,9 @@ std::vector<Threshold> GrantChecker::thresholds_by_window() const {
 }
 
 // What worker `rank`, which was still at work then, shows to be wrong with a grant.
-std::optional<std::string> GrantChecker::fault_of(const HeardGrant& heard, std::uint32_t rank) const {
-  const wire::Grant& grant = heard.grant;
-  const std::int64_t clock = heard.completed[rank];
+std::optional<std::string> GrantChecker::fault_of(const SeenGrant& received, std::uint32_t rank) const {
+  const wire::Grant& grant = received.grant;
+  const std::int64_t clock = received.completed[rank];
   const std::string standing =
       ", worker " + to_string(cluster_.worker_at(Rank(rank))) + " stood at " + std::to_string(clock);
   if (!grant.threshold.is_infinite() && grant.clock.value - clock > grant.threshold.value()) {
@@ -163,11 +163,11 @@ std::optional<std::string> GrantChecker::fault_of(const HeardGrant& heard, std::
 std::vector<std::string> GrantChecker::violations(const RunSummary& summary, bool all_count) const {
   std::vector<std::string> found = faults_;
   std::int64_t lead_max = 0;
-  for (const HeardGrant& heard : heard_) {
+  for (const SeenGrant& received : received_) {
     for (std::uint32_t j = 0; j < cluster_.workers(); ++j) {
-      if (completed(j) <= heard.completed[j]) continue;  // its last: it may have been told to finish
-      if (auto fault = fault_of(heard, j)) found.push_back(*std::move(fault));
-      lead_max = std::max(lead_max, heard.grant.clock.value - heard.completed[j]);
+      if (completed(j) <= received.completed[j]) continue;  // its last: it may have been told to finish
+      if (auto fault = fault_of(received, j)) found.push_back(*std::move(fault));
+      lead_max = std::max(lead_max, received.grant.clock.value - received.completed[j]);
     }
   }
   if (lead_max > summary.max_grant_gap.value) {
@@ -178,11 +178,11 @@ std::vector<std::string> GrantChecker::violations(const RunSummary& summary, boo
   const bool moves = policy == PolicyKind::kDtssp || policy == PolicyKind::kRandomWalk;
   if (!moves || !all_count) return found;
   const std::vector<Threshold> expected = thresholds_by_window();
-  for (const HeardGrant& heard : heard_) {
+  for (const SeenGrant& received : received_) {
     const auto closed =
-        static_cast<std::size_t>(heard.grant.version.value / config_.sync.lpr.window_clocks.value_or(1));
-    if (closed < expected.size() && heard.grant.threshold == expected[closed]) continue;
-    found.push_back(name_of(heard.grant) + ": after " + std::to_string(closed) +
+        static_cast<std::size_t>(received.grant.version.value / config_.sync.lpr.window_clocks.value_or(1));
+    if (closed < expected.size() && received.grant.threshold == expected[closed]) continue;
+    found.push_back(name_of(received.grant) + ": after " + std::to_string(closed) +
                     " windows it is not what follows from them");
   }
   return found;

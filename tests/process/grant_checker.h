@@ -33,25 +33,25 @@ class GrantChecker {
   void node_is_elsewhere(NodeId node, std::function<std::int64_t(std::uint32_t rank)> completed);
 
   // The next message between the authority and a node, either way.
-  void hear(const wire::Body& message);
+  void receive(const wire::Body& message);
 
   // The run is over. Every violation, as a sentence. `all_count`: nobody is elsewhere, left or died, so that
   // all that was reported counts and was heard: the threshold of DTSSP or of the random walk can be computed
   // from it.
   std::vector<std::string> violations(const RunSummary& summary, bool all_count) const;
-  std::int64_t grants() const { return static_cast<std::int64_t>(heard_.size()); }
+  std::int64_t grants() const { return static_cast<std::int64_t>(received_.size()); }
   // Of those, before the worker's own report of the iteration before (exchange.hidden).
   std::int64_t grants_ahead() const { return grants_ahead_; }
 
  private:
-  struct HeardGrant {
+  struct SeenGrant {
     wire::Grant grant;
     std::vector<std::int64_t> completed;  // by rank: the most it can have been at the grant
   };
   void on_report(const wire::StepReport& report);
   void on_grant(const wire::Grant& grant);
   std::int64_t completed(std::uint32_t rank) const;
-  std::optional<std::string> fault_of(const HeardGrant& heard, std::uint32_t rank) const;
+  std::optional<std::string> fault_of(const SeenGrant& received, std::uint32_t rank) const;
   bool threshold_is_of_policy(const wire::Grant& grant) const;
   std::vector<Threshold> thresholds_by_window() const;
 
@@ -60,7 +60,7 @@ class GrantChecker {
   std::vector<std::int64_t> reported_;  // by rank
   std::optional<NodeId> elsewhere_;
   std::function<std::int64_t(std::uint32_t)> completed_elsewhere_;
-  std::vector<HeardGrant> heard_;
+  std::vector<SeenGrant> received_;
   std::int64_t grants_ahead_ = 0;
   std::map<std::int64_t, Metric> windows_;  // of the LPR: what was reported of each
   std::vector<std::string> faults_;

@@ -50,12 +50,12 @@ class Client {
     ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline);
     ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_SNDTIMEO, &deadline, sizeof deadline);
   }
-  Client& say(const std::string& text) {
+  Client& send(const std::string& text) {
     boost::system::error_code ignored;  // it may have been closed
     boost::asio::write(socket_, boost::asio::buffer(text), ignored);
     return *this;
   }
-  void say_no_more() {
+  void shut_down_sending() {
     boost::system::error_code ignored;
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
   }
@@ -69,26 +69,26 @@ class Client {
   }
   // What comes until `end` has come.
   std::string until(const std::string& end) {
-    while (heard_.find(end) == std::string::npos) {
+    while (received_.find(end) == std::string::npos) {
       char part[4096];
       const ::ssize_t got = ::recv(socket_.native_handle(), part, sizeof part, 0);
-      if (got <= 0) FAIL("closed, or nothing came, before '" << end << "' in: " << heard_);
-      heard_.append(part, static_cast<std::size_t>(got));
+      if (got <= 0) FAIL("closed, or nothing came, before '" << end << "' in: " << received_);
+      received_.append(part, static_cast<std::size_t>(got));
     }
-    const std::size_t size = heard_.find(end) + end.size();
-    std::string text = heard_.substr(0, size);
-    heard_.erase(0, size);
+    const std::size_t size = received_.find(end) + end.size();
+    std::string text = received_.substr(0, size);
+    received_.erase(0, size);
     return text;
   }
 
  private:
   boost::asio::io_context io_;
   tcp::socket socket_;
-  std::string heard_;
+  std::string received_;
 };
 
 std::string answer_to(const Endpoint& endpoint, const std::string& request) {
-  return Client(endpoint).say(request).rest();
+  return Client(endpoint).send(request).rest();
 }
 
 TEST_CASE("a request is answered, several over one connection, too") {
@@ -96,10 +96,10 @@ TEST_CASE("a request is answered, several over one connection, too") {
   CHECK_THAT(answer_to(endpoint, kGetStatus), Contains("200 OK") && Contains("\"run\":\"my-run\""));
   Client client(endpoint);
   for (int i = 0; i < 3; ++i) {
-    client.say("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    client.send("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     CHECK_THAT(client.until("ok\n"), Contains("200 OK") && Contains("nosniff") && Contains(" GMT\r\n"));
   }
-  client.say("HEAD /status HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+  client.send("HEAD /status HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
   const std::string head = client.rest();
   CHECK_THAT(head, Contains("Content-Length: ") && !Contains("my-run"));
 }
@@ -129,8 +129,8 @@ TEST_CASE("mutated requests end no server") {
     for (int i = 0; i < 1 + round % 5; ++i) request[random() % request.size()] = static_cast<char>(random());
     request.resize(1 + random() % request.size());
     Client client(endpoint);
-    client.say(request);
-    client.say_no_more();
+    client.send(request);
+    client.shut_down_sending();
     client.rest();
   }
   CHECK_THAT(answer_to(endpoint, kGetStatus), Contains("200 OK"));
@@ -153,10 +153,10 @@ TEST_CASE("connections beyond the bound are closed, and there is room again when
     std::vector<std::unique_ptr<Client>> open;
     for (int i = 0; i < 4; ++i) {
       open.push_back(std::make_unique<Client>(endpoint));
-      open.back()->say("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").until("ok\n");
+      open.back()->send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").until("ok\n");
     }
     for (int i = 0; i < 50; ++i) CHECK(answer_to(endpoint, kGetStatus).empty());
-    open.front()->say("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").until("ok\n");
+    open.front()->send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").until("ok\n");
   }
   // That they have gone the server learns in its own time.
   const auto deadline = std::chrono::steady_clock::now() + 30s;
@@ -166,7 +166,7 @@ TEST_CASE("connections beyond the bound are closed, and there is room again when
 TEST_CASE("events follow each other, the newest status each") {
   const Endpoint endpoint;
   Client reader(endpoint);
-  reader.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  reader.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK_THAT(reader.until("\n\n"), Contains("text/event-stream"));
   for (int version = 200; version < 205; ++version) {
     LiveState state = Endpoint::state();
@@ -180,7 +180,7 @@ TEST_CASE("events follow each other, the newest status each") {
 TEST_CASE("the last status reaches who listens before the server ends") {
   Endpoint endpoint;
   Client reader(endpoint);
-  reader.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
+  reader.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
   LiveState state = Endpoint::state();
   state.status.state = "over";
   endpoint.server->publish(std::move(state));
@@ -194,11 +194,11 @@ TEST_CASE("who reads events to their end may ask once more, and then the server 
   pages.data = []() -> Result<std::string> { return std::string("{\"whole\":true}"); };
   Endpoint endpoint({}, std::move(pages));
   Client reader(endpoint);
-  reader.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
+  reader.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
   Client again(endpoint);  // as a browser's that is kept
   auto ended = std::async(std::launch::async, [&] { endpoint.server.reset(); });
   (void)reader.rest();
-  again.say("GET /data.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  again.send("GET /data.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK_THAT(again.rest(), Contains("{\"whole\":true}"));
   CHECK(ended.wait_for(30s) == std::future_status::ready);
 }
@@ -209,9 +209,9 @@ TEST_CASE("a reader that takes no events is dropped, holds nobody up, and others
   limits.connections = 2;
   const Endpoint endpoint(limits);
   Client slow(endpoint);
-  slow.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  slow.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   Client good(endpoint);
-  good.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
+  good.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
   // Events of some 150 kB, so that the system's buffers are soon full.
   const auto publish = [&](int row) {
     LiveState state = Endpoint::state(1000);
@@ -244,7 +244,7 @@ TEST_CASE("publishing waits for nobody, not even where a page is being made") {
   };
   const Endpoint endpoint({}, std::move(pages));
   Client reader(endpoint);
-  reader.say("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  reader.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   REQUIRE(asked.get_future().wait_for(30s) == std::future_status::ready);
   for (int row = 1; row <= 100; ++row) {
     LiveState state = Endpoint::state();

@@ -48,8 +48,8 @@ enum class Comes { kAgain, kLate };
 // What happens in a run, as its training threads see it. Thread: any.
 class JoinChecker {
  public:
-  JoinChecker(const RunConfig& config, NodeId comer)
-      : config_(config), cluster_(config.cluster.cluster()), comer_(comer), done_(cluster_.workers()) {
+  JoinChecker(const RunConfig& config, NodeId joiner)
+      : config_(config), cluster_(config.cluster.cluster()), joiner_(joiner), done_(cluster_.workers()) {
     before_.resize(cluster_.workers());
     first_.resize(cluster_.workers());
   }
@@ -60,7 +60,7 @@ class JoinChecker {
     const std::uint32_t own = cluster_.rank_of(step.worker).value;
     const std::string who = "worker " + to_string(step.worker) + " at clock " + to_string(step.clock);
     const std::int64_t clock = step.clock.value;
-    const bool has_come = step.worker.node == comer_;
+    const bool has_come = step.worker.node == joiner_;
     std::vector<float>& before = before_[own];
     if (has_come && before.empty()) first_[own] = {clock, read.counts[own]};
     if (!has_come && done_[own] != clock) report(who + ": its clocks have a gap");
@@ -82,7 +82,7 @@ class JoinChecker {
     const std::int64_t due = clock - step.threshold.value();
     for (std::size_t i = 0; i < read.counts.size(); ++i) {
       const auto other = static_cast<std::uint32_t>(i % cluster_.workers());
-      if (cluster_.worker_at(Rank(other)).node == comer_) continue;
+      if (cluster_.worker_at(Rank(other)).node == joiner_) continue;
       if (read.counts[i] >= static_cast<float>(due) - kSlack) continue;
       const float behind = behind_place(config_, i, read.counts.size());
       if (read.counts[i] < static_cast<float>(due) - behind - kSlack)
@@ -124,7 +124,7 @@ class JoinChecker {
 
   const RunConfig config_;
   const Cluster cluster_;
-  const NodeId comer_;
+  const NodeId joiner_;
   std::mutex mutex_;
   std::vector<std::int64_t> done_;          // by rank: steps begun here
   std::vector<std::vector<float>> before_;  // by rank: its last read
@@ -222,15 +222,15 @@ std::vector<std::string> violations_of(std::uint64_t seed, Comes how) {
     comes = comes && has_come.await(60s);
     return comes ? Status::ok() : deadline_exceeded("node " + to_string(drawn.victim) + " has not come");
   };
-  std::thread comer;
-  Status comers_end;
+  std::thread joiner;
+  Status joiners_end;
   const auto run = run_cluster(
       drawn.config,
       [&](NodeId node, const StopNode&) {
         return node == drawn.victim ? nullptr : std::make_unique<CountingFactory>(options);
       },
       [&](const RunConfig& config) {
-        comer = std::thread([&, config] {
+        joiner = std::thread([&, config] {
           if (how == Comes::kAgain) {
             std::vector<std::string> arguments{"join", std::to_string(seed), words_file};
             arguments.insert(arguments.end(), config.cluster.endpoints.begin(),
@@ -238,18 +238,18 @@ std::vector<std::string> violations_of(std::uint64_t seed, Comes how) {
             OtherProcess former(std::move(arguments));
             const int status = former.bury(/*dies=*/false);
             former_has_died.comes();
-            if (!WIFSIGNALED(status)) comers_end = internal_error("the process before did not die");
+            if (!WIFSIGNALED(status)) joiners_end = internal_error("the process before did not die");
             if (!WIFSIGNALED(status)) return;
           } else {
             may_start.await(60s);
           }
           wire::Context context;
           Node node(config, drawn.victim, context, std::make_unique<CountingFactory>(options));
-          comers_end = node.run();
+          joiners_end = node.run();
         });
       });
-  comer.join();
-  if (!comers_end.is_ok()) wrong.push_back("the node that came: " + comers_end.message());
+  joiner.join();
+  if (!joiners_end.is_ok()) wrong.push_back("the node that came: " + joiners_end.message());
   if (run.is_ok()) {
     const std::vector<std::string> at_end = check_end(*run, drawn, how);
     wrong.insert(wrong.end(), at_end.begin(), at_end.end());

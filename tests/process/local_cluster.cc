@@ -15,7 +15,7 @@ namespace paceline::testing {
 
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
-    const std::function<void(const RunConfig&)>& elsewhere, const Overhear& overhear,
+    const std::function<void(const RunConfig&)>& elsewhere, const Observe& observe,
     const NodeOptions& node_options, const std::optional<Breaks>& breaks) {
   const TempFolder folder;
   config.run.out = (folder.path() / "run").string();
@@ -52,8 +52,8 @@ Result<ClusterRun> run_cluster(
   }
   std::optional<Relay> relay;
   RunConfig of_nodes = config;
-  if (overhear) {
-    relay.emplace(context, config.cluster.endpoints[0], address("relay"), overhear);
+  if (observe) {
+    relay.emplace(context, config.cluster.endpoints[0], address("relay"), observe);
     of_nodes.cluster.endpoints[0] = relay->endpoint();
   }
   for (std::uint32_t k = 0; breaks && k < config.cluster.shards; ++k) {

@@ -26,7 +26,7 @@ using StopNode = std::function<void(NodeId, const std::string& reason)>;
 
 // Is shown a message from or to a node, on the relay's thread: what it says and what it is told each in order
 // (relay.h).
-using Overhear = std::function<void(const wire::PeerId& node, const wire::Body&)>;
+using Observe = std::function<void(const wire::PeerId& node, const wire::Body&)>;
 
 struct ClusterRun {
   std::vector<Status> servers;         // by shard
@@ -50,10 +50,10 @@ struct ClusterRun {
 //
 // With `breaks`, what the nodes here and each server, and the other servers and the authority, say to each
 // other goes through a BreakingRelay of its own, and connections break: so many for each of these relays. Not
-// together with an `overhear`, which cannot tell what is said twice.
+// together with an `overhear`, which cannot tell what is given twice.
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
-    const std::function<void(const RunConfig&)>& elsewhere = {}, const Overhear& overhear = {},
+    const std::function<void(const RunConfig&)>& elsewhere = {}, const Observe& observe = {},
     const NodeOptions& node_options = {}, const std::optional<Breaks>& breaks = {});
 
 }  // namespace paceline::testing

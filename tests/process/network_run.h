@@ -13,9 +13,9 @@
 
 namespace paceline::testing {
 
-inline ClusterRun run_network(const RunConfig& config, const Overhear& overhear = {}) {
+inline ClusterRun run_network(const RunConfig& config, const Observe& observe = {}) {
   auto ended =
-      run_cluster(config, [&](NodeId, const StopNode&) { return network_tasks(config); }, {}, overhear);
+      run_cluster(config, [&](NodeId, const StopNode&) { return network_tasks(config); }, {}, observe);
   INFO(ended.status().message());
   REQUIRE(ended.is_ok());
   CHECK(ended->summary.status == "ok");

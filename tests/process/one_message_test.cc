@@ -24,10 +24,10 @@ RunConfig config_in(const testing::TempFolder& folder, PolicyKind policy) {
   return config;
 }
 
-void say_step(ScriptedNode& node, std::int64_t clock) {
-  node.say(0, wire::Push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)},
+void send_step(ScriptedNode& node, std::int64_t clock) {
+  node.send(0, wire::Push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)},
            std::vector<float>(kFloats, 1.0F));
-  node.say(0, report_at(clock));
+  node.send(0, report_at(clock));
 }
 
 }  // namespace
@@ -41,22 +41,22 @@ TEST_CASE("a_step_is_one_message_and_its_answer_is_one") {
   wire::Context context;
   RunningServer server(config, kAuthority, context);
   REQUIRE(server.started().is_ok());
-  ScriptedNode node(context, config.cluster.endpoints, nullptr, 0, ScriptedNode::Said::kLeavesTogether);
-  node.say(0, join_of(config, 0, kFloats));
-  node.hear<wire::Welcome>(0);
-  node.say(0, wire::InitialParameters{0, true}, std::vector<float>(kFloats));
-  node.hear<wire::Grant>(0);
+  ScriptedNode node(context, config.cluster.endpoints, nullptr, 0, ScriptedNode::Framing::kSentTogether);
+  node.send(0, join_of(config, 0, kFloats));
+  node.receive<wire::Welcome>(0);
+  node.send(0, wire::InitialParameters{0, true}, std::vector<float>(kFloats));
+  node.receive<wire::Grant>(0);
 
   for (std::int64_t clock = 0; clock + 1 < kSteps; ++clock) {
     const std::int64_t sent = node.messages_sent(0);
     const std::int64_t received = node.messages_received(0);
     const auto request = static_cast<std::uint64_t>(clock + 1);
-    if (ahead) node.say(0, wire::Pull{request, Version(0), false, kNoRevision});
-    say_step(node, clock);
-    if (!ahead) node.say(0, wire::Pull{request, Version(clock + 1), false, kNoRevision});
-    if (ahead) CHECK(node.hear<wire::Parameters>(0).request == request);
-    CHECK(node.hear<wire::Grant>(0).clock == Clock(clock + 1));
-    if (!ahead) CHECK(node.hear<wire::Parameters>(0).version == Version(clock + 1));
+    if (ahead) node.send(0, wire::Pull{request, Version(0), false, kNoRevision});
+    send_step(node, clock);
+    if (!ahead) node.send(0, wire::Pull{request, Version(clock + 1), false, kNoRevision});
+    if (ahead) CHECK(node.receive<wire::Parameters>(0).request == request);
+    CHECK(node.receive<wire::Grant>(0).clock == Clock(clock + 1));
+    if (!ahead) CHECK(node.receive<wire::Parameters>(0).version == Version(clock + 1));
     CHECK(node.messages_sent(0) - sent == 1);
     CHECK(node.messages_received(0) - received == 1);
   }

@@ -54,34 +54,34 @@ struct Flooded {
 
   explicit Flooded(std::int64_t parameters = kFew) : floats(parameters) {
     REQUIRE(server.started().is_ok());
-    good.say(0, join_of(config, 0, floats));
-    good.hear<wire::Welcome>(0);
+    good.send(0, join_of(config, 0, floats));
+    good.receive<wire::Welcome>(0);
     for (std::int64_t at = 0; at < floats; at += kFrame) {
       const std::int64_t piece = std::min(kFrame, floats - at);
-      good.say(0, wire::InitialParameters{at, at + piece == floats},
+      good.send(0, wire::InitialParameters{at, at + piece == floats},
                std::vector<float>(static_cast<std::size_t>(piece)));
     }
-    bad.say(0, join_of(config, 1, floats));
-    bad.hear<wire::Welcome>(0);
-    clock = good.hear<wire::Grant>(0).clock;
+    bad.send(0, join_of(config, 1, floats));
+    bad.receive<wire::Welcome>(0);
+    clock = good.receive<wire::Grant>(0).clock;
   }
 
   // Node 0 computes one iteration: it is answered, whatever node 1 does meanwhile. Of kFew.
   void train_one() {
     const wire::Push push{WorkerId(0, 0), clock, 0, true, 4, Version(0), Revision(0)};
-    good.say(0, push, std::vector<float>(kFew, 1));
+    good.send(0, push, std::vector<float>(kFew, 1));
     wire::StepReport report;
     report.worker = WorkerId(0, 0);
     report.clock = clock;
     report.metric = {1.0, 2, 4};
-    good.say(0, report);
-    clock = good.hear<wire::Grant>(0).clock;
+    good.send(0, report);
+    clock = good.receive<wire::Grant>(0).clock;
   }
   // Node 1 asks for parameters: for all of them, or whether they have changed, which they have not before
   // somebody has trained.
   void ask(int times, Revision have) {
     for (int i = 0; i < times; ++i) {
-      bad.say(0, wire::Pull{static_cast<std::uint64_t>(i), Version(0), false, have});
+      bad.send(0, wire::Pull{static_cast<std::uint64_t>(i), Version(0), false, have});
     }
   }
   // The server has come to what was too much of what node 1 says.
@@ -90,8 +90,8 @@ struct Flooded {
   // the run.
   std::string why_lost() {
     server.server().request_stop("the test has seen enough");
-    good.say(0, wire::Leave{"the test is over"});
-    bad.say(0, wire::Leave{"the test is over"});
+    good.send(0, wire::Leave{"the test is over"});
+    bad.send(0, wire::Leave{"the test is over"});
     (void)server.result();
     const auto summary = read_summary(folder.path());
     REQUIRE(summary.is_ok());
@@ -111,8 +111,8 @@ constexpr int kFlood = 20'000;
 // connection that is just being broken is lost, and so are the answers that it still held.
 std::string answer_to_stranger(ScriptedNode& stranger) {
   for (int i = 0; i < 200; ++i) {
-    stranger.say(0, wire::Heartbeat{});
-    if (const auto told = stranger.hear_within<wire::Error>(0, 100ms)) return told->message;
+    stranger.send(0, wire::Heartbeat{});
+    if (const auto received = stranger.receive_within<wire::Error>(0, 100ms)) return received->message;
   }
   FAIL("a stranger was not answered");
   return {};
@@ -129,7 +129,7 @@ TEST_CASE("a node that asks, and reads no answer, is lost, and the others train 
       twice.worker = WorkerId(1, 0);
       twice.clock = Clock(0);
       twice.metric = {1.0, 2, 4};
-      run.bad.say(0, twice);
+      run.bad.send(0, twice);
     }
     if (i == kFlood / 2) run.train_one();
   }
@@ -142,7 +142,7 @@ TEST_CASE("a node that asks, and reads no answer, is lost, and the others train 
 
 TEST_CASE("a node that goes on joining is lost, and its connection broken") {
   Flooded run;
-  for (int i = 0; i < 1000; ++i) run.bad.say(0, join_of(run.config, 1, kFew));
+  for (int i = 0; i < 1000; ++i) run.bad.send(0, join_of(run.config, 1, kFew));
   run.train_one();
   // Its next connection is a stranger's.
   CHECK_THAT(answer_to_stranger(run.bad), Contains("has gone") || Contains("before a join"));
@@ -152,7 +152,7 @@ TEST_CASE("a node that goes on joining is lost, and its connection broken") {
 TEST_CASE("a stranger that goes on talking has its connection broken, and the others train on") {
   Flooded run;
   ScriptedNode stranger(run.context, run.config.cluster.endpoints);
-  for (int i = 0; i < kFlood; ++i) stranger.say(0, wire::Heartbeat{});
+  for (int i = 0; i < kFlood; ++i) stranger.send(0, wire::Heartbeat{});
   run.train_one();
   CHECK_THAT(answer_to_stranger(stranger), Contains("before a join on this connection"));
   CHECK(run.why_lost() == "node 1: the test is over");

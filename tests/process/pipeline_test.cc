@@ -257,8 +257,8 @@ namespace {
 // Of each evaluation the loss, by version.
 using Losses = std::map<Version, double>;
 testing::ClusterRun run_summing(const RunConfig& config, Losses& losses) {
-  return testing::run_network(config, [&losses](const wire::PeerId&, const wire::Body& said) {
-    const auto* report = std::get_if<wire::EvaluationReport>(&said);
+  return testing::run_network(config, [&losses](const wire::PeerId&, const wire::Body& reported) {
+    const auto* report = std::get_if<wire::EvaluationReport>(&reported);
     if (report != nullptr && report->fault.empty()) losses[report->version] = report->metric.loss_sum;
   });
 }

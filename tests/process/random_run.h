@@ -247,7 +247,7 @@ inline RunConfig random_run(std::uint64_t seed) {
   if (is_ever_eager(sync.stages, sync.apply)) {
     // Not by the cores of the machine that tests.
     const bool ahead = CounterRandom(seed, Stream::kTest, 46).next_below(2) == 0;
-    sync.pull_order = ahead ? PullOrder::kAhead : PullOrder::kBehind;
+    sync.pull_order = ahead ? PullOrder::kBeforePush : PullOrder::kAfterPush;
   }
   sync.lpr.metric = static_cast<LprMetric>(random.next_below(2));
   sync.lpr.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
@@ -307,7 +307,7 @@ inline std::int64_t random_rows(std::uint64_t seed, RunConfig& config) {
 }
 
 // Whether gradients leave while they are computed.
-inline bool leaves_in_parts(std::uint64_t seed) {
+inline bool pushed_in_parts(std::uint64_t seed) {
   return CounterRandom(seed, Stream::kTest, 42).next_below(2) == 0;
 }
 
@@ -324,7 +324,7 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          ", " + std::to_string(c.train.total_iterations) + " iterations " +
          (c.train.share == Share::kPool ? "pool" : "even") + ", " + name_of(c.train.optimizer.kind) +
          (over_tcp(c) ? ", tcp" : ", ipc") + ", shared memory " + name_of(c.cluster.shared_memory) +
-         (leaves_in_parts(seed) ? ", gradients in parts" : "") +
+         (pushed_in_parts(seed) ? ", gradients in parts" : "") +
          (c.train.local_steps > 1 ? ", " + std::to_string(c.train.local_steps) + " local steps" : "") +
          (c.exchange.hidden ? ", hidden" : "") +
          (c.exchange.fragments > 1 ? ", " + std::to_string(c.exchange.fragments) + " fragments" : "");

@@ -35,7 +35,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   GrantChecker grants(config);
   counting.cluster = config.cluster.cluster();
   counting.seed = seed;
-  counting.in_parts = leaves_in_parts(seed);
+  counting.in_parts = pushed_in_parts(seed);
   counting.local_steps = config.train.local_steps;
   counting.gradient_scale = gradient_scale(config.sync, counting.cluster.workers());
   counting.on_read = [&checker](const Read& read) { checker.on_read(read); };
@@ -63,10 +63,10 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
     return std::make_unique<CountingFactory>(options);
   };
   // Between two that must share memory nobody can stand and listen.
-  const bool heard = config.cluster.shared_memory != SharedMemory::kOn && !breaks;
-  Overhear overhear;
-  if (heard) overhear = [&grants](const wire::PeerId&, const wire::Body& message) { grants.hear(message); };
-  const auto run = run_cluster(config, tasks, {}, overhear, {},
+  const bool received = config.cluster.shared_memory != SharedMemory::kOn && !breaks;
+  Observe observe;
+  if (received) observe = [&grants](const wire::PeerId&, const wire::Body& message) { grants.receive(message); };
+  const auto run = run_cluster(config, tasks, {}, observe, {},
                                breaks ? std::optional(random_breaks(seed, config)) : std::nullopt);
 
   std::vector<std::string> violations;
@@ -75,7 +75,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
     violations.push_back(run.status().message());
   } else {
     // What the messages show comes first: it owes nothing to what the engine says of itself.
-    if (heard) violations = grants.violations(run->summary, /*all_count=*/!one_leaves);
+    if (received) violations = grants.violations(run->summary, /*all_count=*/!one_leaves);
     for (std::size_t k = 0; k < run->servers.size(); ++k) {
       if (!run->servers[k])
         violations.push_back("shard " + std::to_string(k) + ": " + run->servers[k].message());
@@ -104,7 +104,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
     checker.on_end(run->summary, run->model.parameters, counting.blocks);
     const std::vector<std::string> read = checker.violations();
     violations.insert(violations.end(), read.begin(), read.end());
-    if (heard && grants.grants() < checker.reads()) violations.push_back("not every grant was heard");
+    if (received && grants.grants() < checker.reads()) violations.push_back("not every grant was heard");
   }
   if (checker.reads() == 0) violations.push_back("nobody read anything");
   for (std::string& violation : violations) violation = describe(seed, config) + ": " + violation;

@@ -19,8 +19,8 @@ wire::TransportOptions without_complaint() {
 }  // namespace
 
 Relay::Relay(wire::Context& context, const std::string& server, const std::string& endpoint,
-             Overhear overhear)
-    : context_(context), server_(server), overhear_(std::move(overhear)) {
+             Observe observe)
+    : context_(context), server_(server), observe_(std::move(observe)) {
   auto router = wire::RouterSocket::bind(context, io_, endpoint, without_complaint(),
                                          [this](const wire::PeerId& from, Result<wire::Message> message) {
                                            (void)dealer_of(from).send(shown(from, std::move(message)));
@@ -58,7 +58,7 @@ wire::DealerSocket& Relay::dealer_of(const wire::PeerId& node) {
 
 wire::Message Relay::shown(const wire::PeerId& node, Result<wire::Message> message) const {
   PACELINE_ASSERT(message.is_ok(), message.status().message());
-  overhear_(node, message->body);
+  observe_(node, message->body);
   return std::move(message).value();
 }
 

@@ -17,10 +17,10 @@ class Relay {
  public:
   // A message from or to `node`. Called on the relay's thread: what one node says and what it is told each in order, but
   // those of two nodes come over two connections, and nothing orders them.
-  using Overhear = std::function<void(const wire::PeerId& node, const wire::Body&)>;
+  using Observe = std::function<void(const wire::PeerId& node, const wire::Body&)>;
 
   // Listens at `endpoint` for nodes, and speaks for each to the server at `server`.
-  Relay(wire::Context& context, const std::string& server, const std::string& endpoint, Overhear overhear);
+  Relay(wire::Context& context, const std::string& server, const std::string& endpoint, Observe observe);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -34,7 +34,7 @@ class Relay {
 
   wire::Context& context_;
   const std::string server_;
-  const Overhear overhear_;
+  const Observe observe_;
   boost::asio::io_context io_;
   std::unique_ptr<wire::RouterSocket> router_;
   std::string endpoint_;

@@ -47,7 +47,7 @@ RunConfig config_of(PolicyKind policy, std::uint32_t nodes, std::uint32_t thread
 // A letter for each message of a step, in the order in which the relay heard them: P a frame of a push, R a
 // report, L a pull; G a grant, F that there is none, A a frame of parameters, U that nothing has changed.
 // A and U of a node end with its first F: an answer to what is asked with the last push may find it gone.
-struct Heard {
+struct Received {
   std::string up;
   std::string down;
   std::map<WorkerId, std::string> of_worker;  // P, R, G and F
@@ -57,7 +57,7 @@ struct Heard {
   std::set<wire::PeerId> begun;     // nodes that have been told G
   std::set<wire::PeerId> finished;  // and F
 
-  void hear(const wire::PeerId& node, const wire::Body& body) {
+  void receive(const wire::PeerId& node, const wire::Body& body) {
     if (const auto* push = std::get_if<wire::Push>(&body)) {
       add(up, 'P', push->worker);
     } else if (const auto* report = std::get_if<wire::StepReport>(&body)) {
@@ -73,16 +73,16 @@ struct Heard {
     } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
       if (!pull->exact) up.push_back('L');  // else of the evaluation behind the last step
     } else if (begun.contains(node) && !finished.contains(node)) {
-      hear_steady(body);
+      receive_steady(body);
     }
   }
-  void hear_steady(const wire::Body& body) {
+  void receive_steady(const wire::Body& body) {
     if (const auto* piece = std::get_if<wire::Parameters>(&body)) {
       down.push_back('A');
       if (piece->last) ++transfers;
     } else if (std::holds_alternative<wire::Unchanged>(body)) {
       down.push_back('U');
-    } else if (!std::holds_alternative<wire::Heartbeat>(body) && !std::holds_alternative<wire::Held>(body)) {
+    } else if (!std::holds_alternative<wire::Heartbeat>(body) && !std::holds_alternative<wire::HeldNotice>(body)) {
       others.insert(std::string(wire::name_of(body)));
     }
   }
@@ -95,18 +95,18 @@ struct Heard {
   }
 };
 
-Heard heard_of(const RunConfig& config) {
+Received received_of(const RunConfig& config) {
   CountingOptions options;
   options.cluster = config.cluster.cluster();
   options.blocks = kRows;
-  Heard heard;
+  Received received;
   const auto run = run_cluster(
       config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); }, {},
-      [&](const wire::PeerId& node, const wire::Body& body) { heard.hear(node, body); });
+      [&](const wire::PeerId& node, const wire::Body& body) { received.receive(node, body); });
   INFO(run.status().message());
   REQUIRE(run.is_ok());
   for (const Status& node : run->nodes) REQUIRE(node.is_ok());
-  return heard;
+  return received;
 }
 
 std::string times(std::int64_t n, const std::string& what) {
@@ -121,51 +121,51 @@ TEST_CASE("a_worker_alone_says_and_hears_this_and_nothing_else") {
   SECTION("versioned: the next version comes down with the grant") {
     const PolicyKind policy = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp);
     CAPTURE(static_cast<int>(policy));
-    const Heard heard = heard_of(config_of(policy, 1, 1));
-    CHECK(heard.up == "L" + times(kClocks, "PPPRL"));
-    CHECK(heard.down == times(kClocks, "GAAA") + "F");
-    CHECK(heard.others == std::set<std::string>{});
+    const Received received = received_of(config_of(policy, 1, 1));
+    CHECK(received.up == "L" + times(kClocks, "PPPRL"));
+    CHECK(received.down == times(kClocks, "GAAA") + "F");
+    CHECK(received.others == std::set<std::string>{});
   }
   SECTION("eager, ahead: parameters come down while the gradient goes up") {
     RunConfig config = config_of(PolicyKind::kAsp, 1, 1);
-    config.sync.pull_order = PullOrder::kAhead;
-    const Heard heard = heard_of(config);
-    CHECK(heard.up == "L" + times(kClocks, "LPPPR"));
-    CHECK(heard.down == "GAAAUG" + times(kClocks - 2, "AAAG") + "AAAF");  // at first it has the newest
-    CHECK(heard.others == std::set<std::string>{});
+    config.sync.pull_order = PullOrder::kBeforePush;
+    const Received received = received_of(config);
+    CHECK(received.up == "L" + times(kClocks, "LPPPR"));
+    CHECK(received.down == "GAAAUG" + times(kClocks - 2, "AAAG") + "AAAF");  // at first it has the newest
+    CHECK(received.others == std::set<std::string>{});
   }
   SECTION("eager, behind: parameters come down with the grant, too") {
     RunConfig config = config_of(PolicyKind::kAsp, 1, 1);
-    config.sync.pull_order = PullOrder::kBehind;
-    const Heard heard = heard_of(config);
-    CHECK(heard.up == "L" + times(kClocks, "PPPRL"));
-    CHECK(heard.down == times(kClocks, "GAAA") + "F");
-    CHECK(heard.others == std::set<std::string>{});
+    config.sync.pull_order = PullOrder::kAfterPush;
+    const Received received = received_of(config);
+    CHECK(received.up == "L" + times(kClocks, "PPPRL"));
+    CHECK(received.down == times(kClocks, "GAAA") + "F");
+    CHECK(received.others == std::set<std::string>{});
   }
 }
 
 TEST_CASE("a_step_is_one_push_one_report_and_one_grant_and_at_most_one_pull_and_its_answer") {
   const auto [policy, order] = GENERATE(
       std::pair(PolicyKind::kBsp, PullOrder::kAuto), std::pair(PolicyKind::kSsp, PullOrder::kAuto),
-      std::pair(PolicyKind::kAsp, PullOrder::kAhead), std::pair(PolicyKind::kAsp, PullOrder::kBehind));
+      std::pair(PolicyKind::kAsp, PullOrder::kBeforePush), std::pair(PolicyKind::kAsp, PullOrder::kAfterPush));
   const std::uint32_t threads = GENERATE(1, 3);
   CAPTURE(static_cast<int>(policy), static_cast<int>(order), threads);
   RunConfig config = config_of(policy, 2, threads);
   config.sync.pull_order = order;
-  const Heard heard = heard_of(config);
+  const Received received = received_of(config);
 
-  CHECK(heard.of_worker.size() == config.cluster.cluster().workers());
-  for (const auto& [worker, said] : heard.of_worker) CHECK(said == times(kClocks, "GPPPR") + "F");
-  CHECK(heard.others == std::set<std::string>{});
+  CHECK(received.of_worker.size() == config.cluster.cluster().workers());
+  for (const auto& [worker, reported] : received.of_worker) CHECK(reported == times(kClocks, "GPPPR") + "F");
+  CHECK(received.others == std::set<std::string>{});
   const std::int64_t nodes = config.cluster.nodes;
-  CHECK(heard.welcomes == nodes);
-  const std::int64_t pulls = heard.count('L');
+  CHECK(received.welcomes == nodes);
+  const std::int64_t pulls = received.count('L');
   CHECK(pulls <= config.train.total_iterations + nodes + kAskedTwiceMax);  // a node's first is of no step
-  CHECK(heard.transfers + heard.count('U') <= pulls);
-  CHECK(heard.count('A') <= 3 * pulls);
+  CHECK(received.transfers + received.count('U') <= pulls);
+  CHECK(received.count('A') <= 3 * pulls);
   // Of each version a node is sent one copy, however many of its threads compute with it.
-  if (policy == PolicyKind::kBsp) CHECK(heard.transfers == nodes * kClocks);
-  if (policy == PolicyKind::kBsp) CHECK(heard.count('A') == 3 * heard.transfers);
+  if (policy == PolicyKind::kBsp) CHECK(received.transfers == nodes * kClocks);
+  if (policy == PolicyKind::kBsp) CHECK(received.count('A') == 3 * received.transfers);
 }
 
 }  // namespace paceline::testing

@@ -54,17 +54,17 @@ class RunningServer {
 class ScriptedNode {
  public:
   // What is said leaves at once, or, while something is waited for, with what else was said (gathered.h).
-  enum class Said { kLeavesAtOnce, kLeavesTogether };
+  enum class Framing { kSentAtOnce, kSentTogether };
 
   // `memory`: to share with the servers, of whose it maps segments of up to `their_bytes_max`.
   ScriptedNode(wire::Context& context, const std::vector<std::string>& endpoints,
                const std::shared_ptr<wire::SharedSegment>& memory = nullptr,
-               std::int64_t their_bytes_max = std::int64_t{1} << 40, Said said = Said::kLeavesAtOnce)
+               std::int64_t their_bytes_max = std::int64_t{1} << 40, Framing framing = Framing::kSentAtOnce)
       : inbox_(endpoints.size()), heartbeats_(endpoints.size()) {
     wire::TransportOptions options;
     options.memory = memory;
     options.their_memory_bytes_max = their_bytes_max;
-    if (said == Said::kLeavesTogether) {
+    if (framing == Framing::kSentTogether) {
       options.on_unsent = [](const wire::PeerId&, const Status& why) { FAIL_CHECK(why.message()); };
     }
     for (std::size_t k = 0; k < endpoints.size(); ++k) {
@@ -80,7 +80,7 @@ class ScriptedNode {
     }
   }
 
-  void say(std::size_t server, wire::Body body, std::vector<float> values = {}) {
+  void send(std::size_t server, wire::Body body, std::vector<float> values = {}) {
     wire::Payload payload;
     auto owner = std::make_shared<const std::vector<float>>(std::move(values));
     payload.data = reinterpret_cast<const std::byte*>(owner->data());
@@ -88,22 +88,22 @@ class ScriptedNode {
     payload.owner = owner;
     REQUIRE(sockets_[server]->send({std::move(body), std::move(payload)}).is_ok());
   }
-  void say_to_all(const wire::Body& body) {
-    for (std::size_t k = 0; k < sockets_.size(); ++k) say(k, body);
+  void send_to_all(const wire::Body& body) {
+    for (std::size_t k = 0; k < sockets_.size(); ++k) send(k, body);
   }
 
   // The next message of this kind from `server`; others before it are passed over. Fails after 20 s without
   // one, and says what came instead.
   template <typename Body>
-  Body hear(std::size_t server, wire::Payload* payload = nullptr) {
+  Body receive(std::size_t server, wire::Payload* payload = nullptr) {
     passed_over_.clear();
-    std::optional<Body> heard = hear_within<Body>(server, std::chrono::seconds(20), payload);
-    if (!heard) FAIL("no " << wire::name_of(Body()) << " from server " << server << ", but:" << passed_over_);
-    return *std::move(heard);
+    std::optional<Body> received = receive_within<Body>(server, std::chrono::seconds(20), payload);
+    if (!received) FAIL("no " << wire::name_of(Body()) << " from server " << server << ", but:" << passed_over_);
+    return *std::move(received);
   }
   // The same; nothing where none comes within that time.
   template <typename Body>
-  std::optional<Body> hear_within(std::size_t server, std::chrono::milliseconds time,
+  std::optional<Body> receive_within(std::size_t server, std::chrono::milliseconds time,
                                   wire::Payload* payload = nullptr) {
     const auto deadline = std::chrono::steady_clock::now() + time;
     for (;;) {
@@ -125,7 +125,7 @@ class ScriptedNode {
     }
   }
   // The name of the next message from `server` that is no heartbeat.
-  std::string hear_name(std::size_t server) {
+  std::string receive_name(std::size_t server) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < deadline) {
       std::vector<wire::Message>& box = inbox_[server];

@@ -25,10 +25,10 @@ struct BrokenRun {
     server.emplace(config, ShardId(0), context);
     REQUIRE(server->started().is_ok());
     before.emplace(context, config.cluster.endpoints);
-    before->say(0, join_of(config, 0, kFiveFloats));
-    before->hear<wire::Welcome>(0);
-    before->say(0, wire::InitialParameters{0, true}, std::vector<float>(5, 10));
-    CHECK(before->hear<wire::Grant>(0).clock == Clock(0));
+    before->send(0, join_of(config, 0, kFiveFloats));
+    before->receive<wire::Welcome>(0);
+    before->send(0, wire::InitialParameters{0, true}, std::vector<float>(5, 10));
+    CHECK(before->receive<wire::Grant>(0).clock == Clock(0));
     after.emplace(context, config.cluster.endpoints);
   }
   wire::Join reconnect(std::uint64_t goes_on = 1) const {
@@ -40,14 +40,14 @@ struct BrokenRun {
   // From `clock` on, heard by `node`; `strange`: what strangers had refused.
   void finish(ScriptedNode& node, std::int64_t clock, std::int64_t strange = 0) {
     for (; clock < 2; ++clock) iterate(node, clock);
-    CHECK(node.hear<wire::FinishWorker>(0).reason == "share done");
-    const auto evaluate = node.hear<wire::Evaluate>(0);
+    CHECK(node.receive<wire::FinishWorker>(0).reason == "share done");
+    const auto evaluate = node.receive<wire::Evaluate>(0);
     CHECK(after_clock(node, 1) == 8.0F);
-    node.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+    node.send(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
     wire::NodeReport report;
     report.workers.push_back({WorkerId(0, 0), {}, 2, 0, 0});
-    node.say(0, report);
-    CHECK(node.hear<wire::RunOver>(0).code == StatusCode::kOk);
+    node.send(0, report);
+    CHECK(node.receive<wire::RunOver>(0).code == StatusCode::kOk);
     CHECK(server->result().is_ok());
     const auto summary = read_summary(folder.path());
     REQUIRE(summary.is_ok());
@@ -56,18 +56,18 @@ struct BrokenRun {
   static wire::Push push_at(std::int64_t clock) {
     return {WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
   }
-  // The iteration, said twice over.
+  // The iteration, given twice over.
   static void iterate(ScriptedNode& node, std::int64_t clock) {
     for (int times = 0; times < 2; ++times) {
-      node.say(0, push_at(clock), std::vector<float>(5, 1));
-      node.say(0, report_at(clock));
+      node.send(0, push_at(clock), std::vector<float>(5, 1));
+      node.send(0, report_at(clock));
     }
   }
   // What the parameters are after it; all else that was said before is passed over.
   static float after_clock(ScriptedNode& node, std::int64_t clock) {
-    node.say(0, wire::Pull{9, Version(clock + 1), false, kNoRevision});
+    node.send(0, wire::Pull{9, Version(clock + 1), false, kNoRevision});
     wire::Payload payload;
-    node.hear<wire::Parameters>(0, &payload);
+    node.receive<wire::Parameters>(0, &payload);
     return payload.floats()[0];
   }
 
@@ -81,57 +81,57 @@ struct BrokenRun {
 
 TEST_CASE("the process that is here goes on over another connection, and what it says again counts once") {
   BrokenRun run;
-  run.before->say(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
-  run.before->say(0, report_at(0));
-  CHECK(run.before->hear<wire::Grant>(0).clock == Clock(1));
-  run.after->say(0, run.reconnect());
-  const auto welcome = run.after->hear<wire::Welcome>(0);
+  run.before->send(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
+  run.before->send(0, report_at(0));
+  CHECK(run.before->receive<wire::Grant>(0).clock == Clock(1));
+  run.after->send(0, run.reconnect());
+  const auto welcome = run.after->receive<wire::Welcome>(0);
   CHECK((welcome.initialized && welcome.under_way && welcome.generation == 1));
-  CHECK(run.after->hear<wire::Grant>(0).clock == Clock(1));  // it may not have heard it
+  CHECK(run.after->receive<wire::Grant>(0).clock == Clock(1));  // it may not have heard it
   run.iterate(*run.after, 0);
-  CHECK(run.after->hear<wire::Grant>(0).clock == Clock(1));  // and is answered again
+  CHECK(run.after->receive<wire::Grant>(0).clock == Clock(1));  // and is answered again
   CHECK(run.after_clock(*run.after, 0) == 9.0F);
   run.finish(*run.after, 1);
 }
 
 TEST_CASE("a join that is read behind that of a later connection moves the node nowhere") {
   BrokenRun run;
-  run.after->say(0, run.reconnect());
-  run.after->hear<wire::Welcome>(0);
+  run.after->send(0, run.reconnect());
+  run.after->receive<wire::Welcome>(0);
   ScriptedNode late(run.context, run.config.cluster.endpoints);
   wire::Join join = run.reconnect();
   join.connection = 2;
-  late.say(0, join);
-  late.say(0, wire::Leave{"it would end the run"});
+  late.send(0, join);
+  late.send(0, wire::Leave{"it would end the run"});
   // A stranger behind it is answered, so the late one has been read.
   ScriptedNode stranger(run.context, run.config.cluster.endpoints);
-  stranger.say(0, wire::Heartbeat{});
-  stranger.hear<wire::Error>(0);
+  stranger.send(0, wire::Heartbeat{});
+  stranger.receive<wire::Error>(0);
   run.finish(*run.after, 0, 1);
 }
 
 TEST_CASE("what is said over a connection that was given up counts for nothing") {
   BrokenRun run;
-  run.after->say(0, run.reconnect());
-  run.after->hear<wire::Welcome>(0);
-  run.before->say(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
-  run.before->say(0, wire::Leave{"it would end the run"});
+  run.after->send(0, run.reconnect());
+  run.after->receive<wire::Welcome>(0);
+  run.before->send(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
+  run.before->send(0, wire::Leave{"it would end the run"});
   run.finish(*run.after, 0);
 }
 
 TEST_CASE("a process whose welcome was lost says no more than its join again") {
   BrokenRun run;
-  run.after->say(0, run.reconnect(0));
-  run.after->hear<wire::Welcome>(0);
-  CHECK(run.after->hear<wire::Grant>(0).clock == Clock(0));
+  run.after->send(0, run.reconnect(0));
+  run.after->receive<wire::Welcome>(0);
+  CHECK(run.after->receive<wire::Grant>(0).clock == Clock(0));
 }
 
 TEST_CASE("nobody goes on who is another process, of another generation, or has gone") {
   BrokenRun run;
   const auto refused = [&](const wire::Join& join) {
     ScriptedNode stranger(run.context, run.config.cluster.endpoints);
-    stranger.say(0, join);
-    const auto error = stranger.hear<wire::Error>(0);
+    stranger.send(0, join);
+    const auto error = stranger.receive<wire::Error>(0);
     return error.fatal && error.code == StatusCode::kFailedPrecondition ? error.message : "";
   };
   wire::Join other = run.reconnect();
@@ -159,33 +159,33 @@ TEST_CASE("another shard goes on over another connection: each end says again wh
   wire::ShardJoin join{.shard = ShardId(1), .config_fingerprint = fingerprint(config), .incarnation = 5};
 
   ScriptedNode before(context, there);
-  before.say(0, join);
-  CHECK(before.hear<wire::ShardWelcome>(0).acked == 0);
+  before.send(0, join);
+  CHECK(before.receive<wire::ShardWelcome>(0).acked == 0);
   ScriptedNode node(context, there);
   const wire::Join of_node = join_of(config, 0, kFiveFloats);
-  node.say(0, of_node);
-  node.hear<wire::Welcome>(0);
-  CHECK(before.hear<wire::NodeAdmitted>(0).node == NodeId(0));
-  before.say(0, wire::ShardReady{ShardId(1), of_node.layout_hash});
+  node.send(0, of_node);
+  node.receive<wire::Welcome>(0);
+  CHECK(before.receive<wire::NodeAdmitted>(0).node == NodeId(0));
+  before.send(0, wire::ShardReady{ShardId(1), of_node.layout_hash});
   // It is heard of, with the next heartbeat.
-  std::int64_t heard = 0;
-  for (int beats = 0; heard == 0 && beats < 100; ++beats) heard = before.hear<wire::Heartbeat>(0).acked;
-  REQUIRE(heard == 1);
+  std::int64_t received = 0;
+  for (int beats = 0; received == 0 && beats < 100; ++beats) received = before.receive<wire::Heartbeat>(0).acked;
+  REQUIRE(received == 1);
 
   ScriptedNode after(context, there);
   join.goes_on = 1;
   join.connection = 2;
   SECTION("which has heard nothing") {
-    after.say(0, join);
-    CHECK(after.hear<wire::ShardWelcome>(0).acked == 1);
-    CHECK(after.hear<wire::NodeAdmitted>(0).node == NodeId(0));
+    after.send(0, join);
+    CHECK(after.receive<wire::ShardWelcome>(0).acked == 1);
+    CHECK(after.receive<wire::NodeAdmitted>(0).node == NodeId(0));
   }
   SECTION("which has heard what was said") {
     join.acked = 1;
-    after.say(0, join);
-    CHECK(after.hear<wire::ShardWelcome>(0).acked == 1);
-    after.say(0, wire::NodeLost{NodeId(0), "by the test", 1000});
-    CHECK(after.hear_name(0) == "RunOver");  // no word of the node before
+    after.send(0, join);
+    CHECK(after.receive<wire::ShardWelcome>(0).acked == 1);
+    after.send(0, wire::NodeLost{NodeId(0), "by the test", 1000});
+    CHECK(after.receive_name(0) == "RunOver");  // no word of the node before
   }
   SECTION("not another process of it, nor in another generation, nor with words that were not said") {
     join.acked = 2;
@@ -194,44 +194,44 @@ TEST_CASE("another shard goes on over another connection: each end says again wh
       join.incarnation = 6;
       expected = "shard 1 has gone from this run";
     }
-    after.say(0, join);
-    CHECK_THAT(after.hear<wire::Error>(0).message, Contains(expected));
+    after.send(0, join);
+    CHECK_THAT(after.receive<wire::Error>(0).message, Contains(expected));
   }
 }
 
 // What another process that asks to be node 0 is told, by the run as it then is.
 wire::Error ask_to_be_node_0(BrokenRun& run, std::uint64_t incarnation) {
-  ScriptedNode comer(run.context, run.config.cluster.endpoints);
+  ScriptedNode joiner(run.context, run.config.cluster.endpoints);
   wire::Join join = join_of(run.config, 0, kFiveFloats);
   join.incarnation = incarnation;
-  comer.say(0, join);
-  return comer.hear<wire::Error>(0);
+  joiner.send(0, join);
+  return joiner.receive<wire::Error>(0);
 }
 
 TEST_CASE(
     "a process is taken for alive for its answer, not for words of it that may have been on their way") {
   BrokenRun run;
-  constexpr std::uint64_t kComer = 2000;
+  constexpr std::uint64_t kJoiner = 2000;
   constexpr int kTimes = 2000;
   int questions = 0;
   for (int times = 0; questions < 5 && times < kTimes; ++times) {
-    run.before->say(0, wire::Heartbeat{.answer = kComer - 1});
-    const wire::Error error = ask_to_be_node_0(run, kComer);
+    run.before->send(0, wire::Heartbeat{.answer = kJoiner - 1});
+    const wire::Error error = ask_to_be_node_0(run, kJoiner);
     CHECK((error.code == StatusCode::kUnavailable && !error.fatal));
-    while (const auto beat = run.before->hear_within<wire::Heartbeat>(0, 1ms)) {
-      if (beat->answer == kComer) ++questions;
+    while (const auto beat = run.before->receive_within<wire::Heartbeat>(0, 1ms)) {
+      if (beat->answer == kJoiner) ++questions;
     }
   }
   REQUIRE(questions >= 5);
 
-  run.before->say(0, wire::Heartbeat{.answer = kComer});
+  run.before->send(0, wire::Heartbeat{.answer = kJoiner});
   std::string refused;
   for (int times = 0; refused.empty() && times < kTimes; ++times) {
-    const wire::Error error = ask_to_be_node_0(run, kComer);
+    const wire::Error error = ask_to_be_node_0(run, kJoiner);
     if (error.fatal) refused = error.message;
   }
   CHECK_THAT(refused, Contains("node 0: already taken by another process of this run, which is alive"));
-  CHECK_FALSE(ask_to_be_node_0(run, kComer + 1).fatal);  // that was no answer to this one
+  CHECK_FALSE(ask_to_be_node_0(run, kJoiner + 1).fatal);  // that was no answer to this one
 }
 
 // Three nodes of one thread, four iterations, bsp: node 0 has the last, and waits for both others before it.
@@ -250,44 +250,44 @@ TEST_CASE(
   std::vector<std::unique_ptr<ScriptedNode>> nodes;
   for (std::uint32_t i = 0; i < 3; ++i) {
     nodes.push_back(std::make_unique<ScriptedNode>(context, config.cluster.endpoints));
-    nodes[i]->say(0, join_of(config, i, kFiveFloats));
-    nodes[i]->hear<wire::Welcome>(0);
+    nodes[i]->send(0, join_of(config, i, kFiveFloats));
+    nodes[i]->receive<wire::Welcome>(0);
   }
-  nodes[0]->say(0, wire::InitialParameters{0, true}, std::vector<float>(5, 10));
+  nodes[0]->send(0, wire::InitialParameters{0, true}, std::vector<float>(5, 10));
   const auto iterate = [&](std::uint32_t i, std::int64_t clock) {
     wire::Push push = BrokenRun::push_at(clock);
     wire::StepReport report = report_at(clock);
     push.worker = report.worker = WorkerId(i, 0);
-    nodes[i]->say(0, push, std::vector<float>(5, 1));
-    nodes[i]->say(0, report);
+    nodes[i]->send(0, push, std::vector<float>(5, 1));
+    nodes[i]->send(0, report);
   };
   const auto is_done = [&](std::uint32_t i) {
     wire::NodeReport report{.node = NodeId(i)};
     report.workers.push_back({WorkerId(i, 0), {}, 1, 0, 0});
-    nodes[i]->say(0, report);
+    nodes[i]->send(0, report);
   };
-  for (const auto& node : nodes) node->hear<wire::Grant>(0);
+  for (const auto& node : nodes) node->receive<wire::Grant>(0);
   iterate(0, 0);
   iterate(1, 0);
-  nodes[1]->hear<wire::FinishWorker>(0);
+  nodes[1]->receive<wire::FinishWorker>(0);
   is_done(1);
   nodes[1].reset();
   nodes[2].reset();
-  CHECK(nodes[0]->hear<wire::Grant>(0).clock == Clock(1));  // node 2 is lost
+  CHECK(nodes[0]->receive<wire::Grant>(0).clock == Clock(1));  // node 2 is lost
 
   nodes[1] = std::make_unique<ScriptedNode>(context, config.cluster.endpoints);
   wire::Join join = join_of(config, 1, kFiveFloats);
   join.goes_on = 1;
   join.connection = 3;
-  nodes[1]->say(0, join);
-  nodes[1]->hear<wire::Welcome>(0);
+  nodes[1]->send(0, join);
+  nodes[1]->receive<wire::Welcome>(0);
   iterate(0, 1);
-  CHECK(nodes[0]->hear<wire::Grant>(0).clock == Clock(2));  // the lost one's
+  CHECK(nodes[0]->receive<wire::Grant>(0).clock == Clock(2));  // the lost one's
   iterate(0, 2);
-  const auto evaluate = nodes[0]->hear<wire::Evaluate>(0);
-  nodes[0]->say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+  const auto evaluate = nodes[0]->receive<wire::Evaluate>(0);
+  nodes[0]->send(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
   is_done(0);
-  CHECK(nodes[1]->hear<wire::RunOver>(0).code == StatusCode::kOk);
+  CHECK(nodes[1]->receive<wire::RunOver>(0).code == StatusCode::kOk);
   CHECK(server.result().is_ok());
   CHECK(read_summary(folder.path())->lost == std::vector<std::string>{"node 2: its connection broke"});
 }

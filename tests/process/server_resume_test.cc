@@ -43,9 +43,9 @@ void push_and_report(ScriptedNode& node, std::int64_t clock) {
   constexpr std::size_t kFloatsOf[] = {3, 2};
   for (std::size_t k = 0; k < 2; ++k) {
     const wire::Push push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
-    node.say(k, push, std::vector<float>(kFloatsOf[k], static_cast<float>(k + 1)));
+    node.send(k, push, std::vector<float>(kFloatsOf[k], static_cast<float>(k + 1)));
   }
-  node.say(0, report_at(clock));
+  node.send(0, report_at(clock));
 }
 
 // A run of which version 1 is saved, and whose second shard then goes. With a context of its own: once that
@@ -61,18 +61,18 @@ void train_and_lose_a_shard(const RunConfig& config) {
   auto other = std::make_unique<RunningServer>(config, ShardId(1), context);
   REQUIRE((authority.started().is_ok() && other->started().is_ok()));
   ScriptedNode node(context, config.cluster.endpoints);
-  node.say_to_all(join_of(config, 0, kParameters));
+  node.send_to_all(join_of(config, 0, kParameters));
   for (std::size_t k = 0; k < 2; ++k) {
-    const auto welcome = node.hear<wire::Welcome>(k);
+    const auto welcome = node.receive<wire::Welcome>(k);
     CHECK((welcome.generation == 1 && !welcome.initialized));
-    node.say(k, wire::InitialParameters{0, true},
+    node.send(k, wire::InitialParameters{0, true},
              std::vector<float>(static_cast<std::size_t>(welcome.range.size()), 10));
   }
-  CHECK(node.hear<wire::Grant>(0).clock == Clock(0));
+  CHECK(node.receive<wire::Grant>(0).clock == Clock(0));
   push_and_report(node, 0);
   REQUIRE(written.get_future().wait_for(60s) == std::future_status::ready);
   other.reset();
-  CHECK(node.hear<wire::RunOver>(0).resumable);
+  CHECK(node.receive<wire::RunOver>(0).resumable);
   CHECK(authority.result().code() == StatusCode::kUnavailable);
 }
 
@@ -85,29 +85,29 @@ TEST_CASE("servers that resume go on from their checkpoint, with a node that had
   ScriptedNode node(context, config.cluster.endpoints);
   wire::Join join = join_of(config, 0, kParameters);
   join.last_generation = 1;
-  node.say_to_all(join);
+  node.send_to_all(join);
   RunningServer authority(config, ShardId(0), context, Log(), kResume);
   REQUIRE(authority.started().is_ok());
   RunningServer other(config, ShardId(1), context, Log(), kResume);
   REQUIRE(other.started().is_ok());
   for (std::size_t k = 0; k < 2; ++k) {
-    const auto welcome = node.hear<wire::Welcome>(k);
+    const auto welcome = node.receive<wire::Welcome>(k);
     CHECK((welcome.generation == 2 && welcome.initialized));
   }
-  const auto grant = node.hear<wire::Grant>(0);
+  const auto grant = node.receive<wire::Grant>(0);
   CHECK((grant.clock == Clock(1) && grant.iteration == 1 && grant.min_version == Version(1)));
-  node.say(1, wire::Pull{7, Version(1), false, kNoRevision});
+  node.send(1, wire::Pull{7, Version(1), false, kNoRevision});
   wire::Payload payload;
-  CHECK(node.hear<wire::Parameters>(1, &payload).version == Version(1));
+  CHECK(node.receive<wire::Parameters>(1, &payload).version == Version(1));
   CHECK(payload.floats()[0] == 8.0F);
   push_and_report(node, 1);
 
-  CHECK(node.hear<wire::FinishWorker>(0).reason == "share done");
-  node.say(0, wire::EvaluationReport{node.hear<wire::Evaluate>(0).version, {3.0, 9, 10}, ""});
+  CHECK(node.receive<wire::FinishWorker>(0).reason == "share done");
+  node.send(0, wire::EvaluationReport{node.receive<wire::Evaluate>(0).version, {3.0, 9, 10}, ""});
   wire::NodeReport report;
   report.workers.push_back({WorkerId(0, 0), {}, 1, 0, 0});
-  node.say(0, report);
-  CHECK(node.hear<wire::RunOver>(0).code == StatusCode::kOk);
+  node.send(0, report);
+  CHECK(node.receive<wire::RunOver>(0).code == StatusCode::kOk);
   CHECK(authority.result().is_ok());
   CHECK(other.result().is_ok());
   const auto summary = read_summary(folder.path());
@@ -125,11 +125,11 @@ TEST_CASE("a node of another layout than the checkpoint's is refused, and the ru
   RunningServer authority(config, ShardId(0), context, Log(), kResume);
   RunningServer other(config, ShardId(1), context, Log(), kResume);
   ScriptedNode right(context, config.cluster.endpoints);
-  right.say_to_all(join_of(config, 0, kParameters));
-  CHECK(right.hear<wire::Welcome>(0).generation == 2);
+  right.send_to_all(join_of(config, 0, kParameters));
+  CHECK(right.receive<wire::Welcome>(0).generation == 2);
   ScriptedNode wrong(context, config.cluster.endpoints);
-  wrong.say(0, join_of(config, 0, kParameters + 1));
-  const auto error = wrong.hear<wire::Error>(0);
+  wrong.send(0, join_of(config, 0, kParameters + 1));
+  const auto error = wrong.receive<wire::Error>(0);
   CHECK(error.fatal);
   CHECK_THAT(error.message, Contains("as the checkpoint has"));
 }
@@ -142,22 +142,22 @@ TEST_CASE("a node that speaks before it is welcomed is refused, and the run goes
   RunningServer authority(config, ShardId(0), context, Log(), kResume);
   REQUIRE(authority.started().is_ok());
   ScriptedNode node(context, config.cluster.endpoints);
-  node.say(0, join_of(config, 0, kParameters));
-  SECTION("with parameters") { node.say(0, wire::InitialParameters{0, true}, std::vector<float>(3, 10)); }
+  node.send(0, join_of(config, 0, kParameters));
+  SECTION("with parameters") { node.send(0, wire::InitialParameters{0, true}, std::vector<float>(3, 10)); }
   SECTION("with a push") {
-    node.say(0, wire::Push{WorkerId(0, 0), Clock(0), 0, true, 4, Version(0), Revision(0)},
+    node.send(0, wire::Push{WorkerId(0, 0), Clock(0), 0, true, 4, Version(0), Revision(0)},
              std::vector<float>(3, 1));
   }
-  SECTION("with a report") { node.say(0, wire::NodeReport{}); }
-  const auto error = node.hear<wire::Error>(0);
+  SECTION("with a report") { node.send(0, wire::NodeReport{}); }
+  const auto error = node.receive<wire::Error>(0);
   CHECK((error.fatal && error.code == StatusCode::kFailedPrecondition));
   CHECK_THAT(error.message, Contains("has not read its checkpoint yet"));
   // The authority lives, and tells the other shard where the run goes on.
   RunningServer other(config, ShardId(1), context, Log(), kResume);
   REQUIRE(other.started().is_ok());
   ScriptedNode right(context, {config.cluster.endpoints[1]});
-  right.say(0, join_of(config, 0, kParameters));
-  CHECK(right.hear<wire::Welcome>(0).generation == 2);
+  right.send(0, join_of(config, 0, kParameters));
+  CHECK(right.receive<wire::Welcome>(0).generation == 2);
 }
 
 TEST_CASE(
@@ -170,29 +170,29 @@ TEST_CASE(
   REQUIRE(authority.started().is_ok());
   wire::Join join = join_of(config, 0, kParameters);
   ScriptedNode first(context, config.cluster.endpoints);
-  first.say(0, join);
-  (void)first.hear<wire::Heartbeat>(0);  // it is in
+  first.send(0, join);
+  (void)first.receive<wire::Heartbeat>(0);  // it is in
   join.incarnation = 2;
   const auto refused = [&](wire::Join bad) {
     bad.config_fingerprint += 1;
     ScriptedNode stranger(context, config.cluster.endpoints);
-    stranger.say(0, bad);
-    CHECK_THAT(stranger.hear<wire::Error>(0).message, Contains("fingerprint"));
+    stranger.send(0, bad);
+    CHECK_THAT(stranger.receive<wire::Error>(0).message, Contains("fingerprint"));
   };
   ScriptedNode second(context, config.cluster.endpoints);
   SECTION("left") {
-    first.say(0, wire::Leave{"stopped by a signal"});
-    second.say_to_all(join);
+    first.send(0, wire::Leave{"stopped by a signal"});
+    second.send_to_all(join);
   }
   SECTION("killed") {
     refused(join);
-    second.say_to_all(join);
-    CHECK_THAT(first.hear<wire::Error>(0).message, Contains("another process of node 0 has joined"));
+    second.send_to_all(join);
+    CHECK_THAT(first.receive<wire::Error>(0).message, Contains("another process of node 0 has joined"));
   }
   RunningServer other(config, ShardId(1), context, Log(), kResume);
   REQUIRE(other.started().is_ok());
-  for (std::size_t k = 0; k < 2; ++k) CHECK(second.hear<wire::Welcome>(k).generation == 2);
-  CHECK(second.hear<wire::Grant>(0).clock == Clock(1));
+  for (std::size_t k = 0; k < 2; ++k) CHECK(second.receive<wire::Welcome>(k).generation == 2);
+  CHECK(second.receive<wire::Grant>(0).clock == Clock(1));
 }
 
 TEST_CASE("a node that has outlived its servers is told so by the next ones, and nothing is refused") {
@@ -207,24 +207,24 @@ TEST_CASE("a node that has outlived its servers is told so by the next ones, and
   });
   {
     wire::Join join = join_of(config, 0, kParameters);
-    const auto told = [&] {
+    const auto received = [&] {
       ScriptedNode outlived(context, config.cluster.endpoints);
       join.goes_on = 1;
-      outlived.say(0, join);
-      const auto error = outlived.hear<wire::Error>(0);
+      outlived.send(0, join);
+      const auto error = outlived.receive<wire::Error>(0);
       return error.fatal && error.code == StatusCode::kFailedPrecondition ? error.message : "";
     };
     RunningServer authority(config, ShardId(0), context, log, kResume);
     REQUIRE(authority.started().is_ok());
-    CHECK(told() == "node 0 would go on with generation 1 of the run, expected it to join the next one");
+    CHECK(received() == "node 0 would go on with generation 1 of the run, expected it to join the next one");
     RunningServer other(config, ShardId(1), context, Log(), kResume);
     REQUIRE(other.started().is_ok());
     ScriptedNode node(context, config.cluster.endpoints);
     join.goes_on = 0;
     join.last_generation = 1;
-    node.say_to_all(join);
-    for (std::size_t k = 0; k < 2; ++k) CHECK(node.hear<wire::Welcome>(k).generation == 2);
-    CHECK(told() == "node 0 would go on with generation 1 of the run, expected 2");
+    node.send_to_all(join);
+    for (std::size_t k = 0; k < 2; ++k) CHECK(node.receive<wire::Welcome>(k).generation == 2);
+    CHECK(received() == "node 0 would go on with generation 1 of the run, expected 2");
   }
   CHECK(std::none_of(warned.begin(), warned.end(), [](const std::string& line) {
     return line.find("refused") != std::string::npos || line.find("would go on") != std::string::npos;
@@ -242,8 +242,8 @@ TEST_CASE("a process that has been in this generation has met another server, an
   ScriptedNode node(context, config.cluster.endpoints);
   wire::Join join = join_of(config, 0, kParameters);
   join.last_generation = 1;
-  node.say(0, join);
-  const auto error = node.hear<wire::Error>(0);
+  node.send(0, join);
+  const auto error = node.receive<wire::Error>(0);
   CHECK((error.fatal && error.code == StatusCode::kFailedPrecondition));
   CHECK_THAT(error.message, Contains("generation 1 of the run, expected one before 1"));
 }

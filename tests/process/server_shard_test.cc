@@ -24,17 +24,17 @@ struct ShardOfTwo {
     REQUIRE(shard->started().is_ok());
   }
   wire::ShardJoin join() {
-    auto said = authority->expect<wire::ShardJoin>();
-    REQUIRE(said);
-    return *said;
+    auto reported = authority->expect<wire::ShardJoin>();
+    REQUIRE(reported);
+    return *reported;
   }
-  void welcome(std::int64_t heard = 0) { authority->send(wire::ShardWelcome{1, {}, heard}); }
+  void welcome(std::int64_t received = 0) { authority->send(wire::ShardWelcome{1, {}, received}); }
   // A node that gives the shard its parameters, of which that tells the authority.
   void make_ready() {
     node.emplace(context, std::vector<std::string>{config.cluster.endpoints[1]});
-    node->say(0, join_of(config, 0, 5));
-    const auto welcomed = node->hear<wire::Welcome>(0);
-    node->say(0, wire::InitialParameters{0, true},
+    node->send(0, join_of(config, 0, 5));
+    const auto welcomed = node->receive<wire::Welcome>(0);
+    node->send(0, wire::InitialParameters{0, true},
               std::vector<float>(static_cast<std::size_t>(welcomed.range.size()), 10));
   }
 

@@ -39,20 +39,20 @@ RunConfig config_in(const testing::TempFolder& folder, std::uint32_t shards) {
 
 // Joins a run of one node over one server, in which training then begins.
 void begin(ScriptedNode& node, const RunConfig& config, std::int64_t floats = kFloats) {
-  node.say(0, join_of(config, 0, floats));
-  node.hear<wire::Welcome>(0);
+  node.send(0, join_of(config, 0, floats));
+  node.receive<wire::Welcome>(0);
   const std::int64_t piece = floats / 5;
   for (std::int64_t at = 0; at < floats; at += piece) {
-    node.say(0, wire::InitialParameters{at, at + piece == floats},
+    node.send(0, wire::InitialParameters{at, at + piece == floats},
              std::vector<float>(static_cast<std::size_t>(piece)));
   }
-  node.hear<wire::Grant>(0);
+  node.receive<wire::Grant>(0);
 }
 
 // Asks for more than ZeroMQ and the system take in for a node that reads nothing.
 void ask_for_more_than_is_read(ScriptedNode& node, const RunConfig& config) {
   begin(node, config, 1'000'000);
-  node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+  node.send(0, wire::Pull{1, Version(0), false, kNoRevision});
 }
 
 TEST_CASE("a whole run over two shards, word by word") {
@@ -68,53 +68,53 @@ TEST_CASE("a whole run over two shards, word by word") {
   REQUIRE((authority.started().is_ok() && other.started().is_ok()));
   ScriptedNode node(context, config.cluster.endpoints);
 
-  node.say_to_all(join_of(config, 0, kFloats));
-  const Range ranges[] = {node.hear<wire::Welcome>(0).range, node.hear<wire::Welcome>(1).range};
+  node.send_to_all(join_of(config, 0, kFloats));
+  const Range ranges[] = {node.receive<wire::Welcome>(0).range, node.receive<wire::Welcome>(1).range};
   CHECK((ranges[0] == Range{0, 3} && ranges[1] == Range{3, 5}));
   for (std::size_t k = 0; k < 2; ++k) {
-    node.say(k, wire::InitialParameters{0, true},
+    node.send(k, wire::InitialParameters{0, true},
              std::vector<float>(static_cast<std::size_t>(ranges[k].size()), 10));
   }
 
   for (std::int64_t clock = 0; clock < 2; ++clock) {
-    const auto grant = node.hear<wire::Grant>(0);
+    const auto grant = node.receive<wire::Grant>(0);
     CHECK((grant.clock == Clock(clock) && grant.learning_rate == 1.0));
     for (std::size_t k = 0; k < 2; ++k) {
       const auto floats = static_cast<std::size_t>(ranges[k].size());
       const wire::Push push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
-      node.say(k, push, std::vector<float>(floats, static_cast<float>(k + 1)));
+      node.send(k, push, std::vector<float>(floats, static_cast<float>(k + 1)));
     }
-    node.say(0, report_at(clock));
+    node.send(0, report_at(clock));
     // Right behind the push, for the version that it makes: held until it is there, answered in frames.
-    node.say(1, wire::Pull{7, Version(clock + 1), false, kNoRevision});
+    node.send(1, wire::Pull{7, Version(clock + 1), false, kNoRevision});
     wire::Payload payload;
-    auto piece = node.hear<wire::Parameters>(1, &payload);
+    auto piece = node.receive<wire::Parameters>(1, &payload);
     CHECK((piece.request == 7 && piece.version == Version(clock + 1)));
     CHECK(payload.floats()[0] == 10.0F - 2.0F * static_cast<float>(clock + 1));
-    if (!piece.last) piece = node.hear<wire::Parameters>(1);
+    if (!piece.last) piece = node.receive<wire::Parameters>(1);
     CHECK(piece.last);
     CHECK(piece.applied == std::vector<Clock>{Clock(clock + 1)});
   }
 
-  CHECK(node.hear<wire::FinishWorker>(0).reason == "share done");
-  const auto evaluate = node.hear<wire::Evaluate>(0);
+  CHECK(node.receive<wire::FinishWorker>(0).reason == "share done");
+  const auto evaluate = node.receive<wire::Evaluate>(0);
   CHECK((evaluate.final_model && evaluate.version == Version(2)));
   // What is refused, by the codec or by its meaning, is counted once each.
-  node.say(0, wire::Push{WorkerId(0, 0), Clock(2), 0, true, /*samples=*/0, {}, {}});
-  CHECK_THAT(node.hear<wire::Error>(0).message, Contains("samples"));
-  node.say(1, wire::Push{WorkerId(0, 0), Clock(2), 0, true, /*samples=*/0, {}, {}});
-  CHECK_THAT(node.hear<wire::Error>(1).message, Contains("samples"));
-  node.say(1, wire::Push{WorkerId(0, 0), Clock(1), 0, true, 4, Version(1), Revision(1)}, {2, 2});  // again
-  CHECK_FALSE(node.hear<wire::Error>(1).fatal);
-  node.say(0, wire::EvaluationReport{Version(1), {3.0, 9, 10}, ""});
-  CHECK_THAT(node.hear<wire::Error>(0).message, Contains("not asked for"));
-  node.say(0, wire::Pull{8, evaluate.version, true, kNoRevision});
-  CHECK(node.hear<wire::Parameters>(0).version == Version(2));
-  node.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+  node.send(0, wire::Push{WorkerId(0, 0), Clock(2), 0, true, /*samples=*/0, {}, {}});
+  CHECK_THAT(node.receive<wire::Error>(0).message, Contains("samples"));
+  node.send(1, wire::Push{WorkerId(0, 0), Clock(2), 0, true, /*samples=*/0, {}, {}});
+  CHECK_THAT(node.receive<wire::Error>(1).message, Contains("samples"));
+  node.send(1, wire::Push{WorkerId(0, 0), Clock(1), 0, true, 4, Version(1), Revision(1)}, {2, 2});  // again
+  CHECK_FALSE(node.receive<wire::Error>(1).fatal);
+  node.send(0, wire::EvaluationReport{Version(1), {3.0, 9, 10}, ""});
+  CHECK_THAT(node.receive<wire::Error>(0).message, Contains("not asked for"));
+  node.send(0, wire::Pull{8, evaluate.version, true, kNoRevision});
+  CHECK(node.receive<wire::Parameters>(0).version == Version(2));
+  node.send(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
   wire::NodeReport report;
   report.workers.push_back({WorkerId(0, 0), {}, 2, 0, 0});
-  node.say(0, report);
-  CHECK(node.hear<wire::RunOver>(0).code == StatusCode::kOk);
+  node.send(0, report);
+  CHECK(node.receive<wire::RunOver>(0).code == StatusCode::kOk);
   CHECK(authority.result().is_ok());
   CHECK(other.result().is_ok());
   CHECK_THAT(malformed, Contains("malformed message from node 0: ") && Contains("samples"));
@@ -145,7 +145,7 @@ TEST_CASE("a shard without an authority names who did not come within start_time
 // same.
 void require_lost_unread(RunningServer& server, ScriptedNode& node, const testing::TempFolder& folder) {
   auto result = std::async(std::launch::async, [&] { return server.result(); });
-  while (result.wait_for(50ms) != std::future_status::ready) node.say(0, wire::Heartbeat{});
+  while (result.wait_for(50ms) != std::future_status::ready) node.send(0, wire::Heartbeat{});
   CHECK(result.get().code() == StatusCode::kUnavailable);
   const auto summary = read_summary(folder.path());
   REQUIRE(summary->lost.size() == 1);
@@ -181,7 +181,7 @@ TEST_CASE("a node that reads nothing, and by then says nothing either, is lost a
   ask_for_more_than_is_read(node, config);
   auto result = std::async(std::launch::async, [&] { return server.result(); });
   for (int beats = 0; beats < 10; ++beats) {
-    node.say(0, wire::Heartbeat{});
+    node.send(0, wire::Heartbeat{});
     result.wait_for(50ms);
   }
   CHECK(result.get().code() == StatusCode::kUnavailable);
@@ -203,9 +203,9 @@ TEST_CASE("a node that keeps the server's memory is lost, as one that does not r
   RunningServer server(config, ShardId(0), context);
   ScriptedNode node(context, config.cluster.endpoints, wire::SharedSegment::create(1 << 20).value());
   begin(node, config, 100'000);
-  node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+  node.send(0, wire::Pull{1, Version(0), false, kNoRevision});
   wire::Payload kept;
-  node.hear<wire::Parameters>(0, &kept);
+  node.receive<wire::Parameters>(0, &kept);
   CHECK(kept.borrowed);
   require_lost_unread(server, node, folder);
 }
@@ -222,16 +222,16 @@ TEST_CASE(
                     /*their_bytes_max=*/64);
   if (config.cluster.shared_memory == SharedMemory::kAuto) {
     begin(node, config, 100'000);
-    node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+    node.send(0, wire::Pull{1, Version(0), false, kNoRevision});
     wire::Payload piece;
-    node.hear<wire::Parameters>(0, &piece);
+    node.receive<wire::Parameters>(0, &piece);
     CHECK_FALSE(piece.borrowed);
     return;
   }
-  node.say(0, join_of(config, 0, 100'000));
-  node.hear<wire::Welcome>(0);
-  node.say(0, wire::Heartbeat{});
-  const auto refusal = node.hear<wire::Error>(0);
+  node.send(0, join_of(config, 0, 100'000));
+  node.receive<wire::Welcome>(0);
+  node.send(0, wire::Heartbeat{});
+  const auto refusal = node.receive<wire::Error>(0);
   CHECK(refusal.fatal);
   CHECK(
       refusal.message ==
@@ -247,8 +247,8 @@ TEST_CASE("a node whose memory is larger than its gradients need shares none") {
   wire::Context context;
   RunningServer server(config, ShardId(0), context);
   ScriptedNode node(context, config.cluster.endpoints, wire::SharedSegment::create(1 << 20).value());
-  node.say(0, join_of(config, 0, kFloats));
-  const auto refusal = node.hear<wire::Error>(0);
+  node.send(0, join_of(config, 0, kFloats));
+  const auto refusal = node.receive<wire::Error>(0);
   CHECK(refusal.fatal);
   CHECK_THAT(refusal.message, Contains("it has 1048640 bytes, expected at most"));
 }
@@ -262,8 +262,8 @@ TEST_CASE("a node that is refused for good reads why, though parameters are queu
   RunningServer server(config, ShardId(0), context);
   ScriptedNode node(context, config.cluster.endpoints);
   ask_for_more_than_is_read(node, config);
-  node.say(0, wire::Push{WorkerId(1, 0), Clock(0), 0, true, 4, Version(0), Revision(0)}, {1});
-  const auto refusal = node.hear<wire::Error>(0);
+  node.send(0, wire::Push{WorkerId(1, 0), Clock(0), 0, true, 4, Version(0), Revision(0)}, {1});
+  const auto refusal = node.receive<wire::Error>(0);
   CHECK(refusal.fatal);
   CHECK_THAT(refusal.message, Contains("in the name of worker 1.0"));
 }
@@ -278,17 +278,17 @@ TEST_CASE("a node that is refused for good is lost at once, though it stays and 
   RunningServer other(config, ShardId(1), context);
   ScriptedNode good(context, config.cluster.endpoints);
   ScriptedNode bad(context, config.cluster.endpoints);
-  good.say_to_all(join_of(config, 0, kFloats));
-  const Range ranges[] = {good.hear<wire::Welcome>(0).range, good.hear<wire::Welcome>(1).range};
-  bad.say_to_all(join_of(config, 1, kFloats));
-  bad.hear<wire::Welcome>(0);
-  bad.hear<wire::Welcome>(1);
+  good.send_to_all(join_of(config, 0, kFloats));
+  const Range ranges[] = {good.receive<wire::Welcome>(0).range, good.receive<wire::Welcome>(1).range};
+  bad.send_to_all(join_of(config, 1, kFloats));
+  bad.receive<wire::Welcome>(0);
+  bad.receive<wire::Welcome>(1);
   const auto values = [&](std::size_t k) {
     return std::vector<float>(static_cast<std::size_t>(ranges[k].size()), 1.0F);
   };
-  for (std::size_t k = 0; k < 2; ++k) good.say(k, wire::InitialParameters{0, true}, values(k));
-  good.hear<wire::Grant>(0);
-  bad.hear<wire::Grant>(0);
+  for (std::size_t k = 0; k < 2; ++k) good.send(k, wire::InitialParameters{0, true}, values(k));
+  good.receive<wire::Grant>(0);
+  bad.receive<wire::Grant>(0);
 
   std::string where;
   std::string what = "push from node 1 in the name of worker 0.0";
@@ -297,36 +297,36 @@ TEST_CASE("a node that is refused for good is lost at once, though it stays and 
     wire::StepReport report;
     report.worker = WorkerId(0, 0);
     report.metric = {1.0, 2, 4};
-    bad.say(0, report);
+    bad.send(0, report);
     what = "report from node 1 in the name of worker 0.0";
   }
-  SECTION("by the authority's shard") { bad.say(0, in_anothers_name, values(0)); }
+  SECTION("by the authority's shard") { bad.send(0, in_anothers_name, values(0)); }
   SECTION("by another shard") {
-    bad.say(1, in_anothers_name, values(1));
+    bad.send(1, in_anothers_name, values(1));
     where = "shard 1: ";
   }
-  const auto refusal = bad.hear<wire::Error>(where.empty() ? 0 : 1);
+  const auto refusal = bad.receive<wire::Error>(where.empty() ? 0 : 1);
   CHECK(refusal.fatal);
   CHECK_THAT(refusal.message, Contains(what));
 
   // The other one is waited for no longer, and what it leaves is done by who is there.
   for (std::int64_t clock = 0; clock < 2; ++clock) {
-    if (clock > 0) CHECK(good.hear<wire::Grant>(0).iteration == 1);
+    if (clock > 0) CHECK(good.receive<wire::Grant>(0).iteration == 1);
     for (std::size_t k = 0; k < 2; ++k) {
-      good.say(k, wire::Push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)},
+      good.send(k, wire::Push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)},
                values(k));
     }
-    good.say(0, report_at(clock));
+    good.send(0, report_at(clock));
   }
-  CHECK(good.hear<wire::FinishWorker>(0).reason == "share done");
-  bad.say(1, wire::Pull{1, Version(0), false, kNoRevision});
-  CHECK_THAT(bad.hear<wire::Error>(1).message, Contains("node 1 has gone from this run"));
-  const auto evaluate = good.hear<wire::Evaluate>(0);
-  good.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+  CHECK(good.receive<wire::FinishWorker>(0).reason == "share done");
+  bad.send(1, wire::Pull{1, Version(0), false, kNoRevision});
+  CHECK_THAT(bad.receive<wire::Error>(1).message, Contains("node 1 has gone from this run"));
+  const auto evaluate = good.receive<wire::Evaluate>(0);
+  good.send(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
   wire::NodeReport numbers;
   numbers.workers.push_back({WorkerId(0, 0), {}, 2, 0, 0, 0});
-  good.say(0, numbers);
-  CHECK(good.hear<wire::RunOver>(0).code == StatusCode::kOk);
+  good.send(0, numbers);
+  CHECK(good.receive<wire::RunOver>(0).code == StatusCode::kOk);
   CHECK(authority.result().is_ok());
   const auto summary = read_summary(folder.path());
   CHECK(summary->iterations == 2);

@@ -62,12 +62,12 @@ class Watched:
     def __init__(self, name, *command):
         self.name = name
         self.program = harness.Program(*command)
-        self.looked_at = []  # s, as time.monotonic() has it: when what follows was so
+        self.sampled_at = []  # s, as time.monotonic() has it: when what follows was so
         self.resident = []  # bytes
         self.descriptors = []
         self.calm_from = None  # place of the first sample behind the last fault; None: it did not live to see that
 
-    def look(self):
+    def sample(self):
         process = pathlib.Path(f"/proc/{self.program.pid}")
         try:
             text = (process / "status").read_text(encoding="ascii")
@@ -76,14 +76,14 @@ class Watched:
             return
         for line in text.splitlines():
             if line.startswith("VmRSS:"):
-                self.looked_at.append(time.monotonic())
+                self.sampled_at.append(time.monotonic())
                 self.resident.append(int(line.split()[1]) * 1024)
                 self.descriptors.append(descriptors)
 
     def judge(self):
         """What is to be said of it, and whether it is flat."""
         def seconds(first, last=-1):
-            return self.looked_at[last] - self.looked_at[first] if self.looked_at[first:] else 0
+            return self.sampled_at[last] - self.sampled_at[first] if self.sampled_at[first:] else 0
 
         if self.calm_from is None:
             return f"{self.name}: {seconds(0):.0f} s, ended by a fault or left", True
@@ -136,7 +136,7 @@ class Soak:
             for watched in self.running():
                 if watched.program.process.poll() is not None:
                     raise AssertionError(f"{watched.name} has ended: {watched.program.errors()}")
-                watched.look()
+                watched.sample()
             time.sleep(min(1.0, max(0.0, end - time.monotonic())))  # the rate of sampling
 
     def kill(self, *those):

@@ -37,24 +37,24 @@ TEST_CASE("frames are applied before the last one comes, by a server that waits 
   RunningServer server(config, ShardId(0), context);
   REQUIRE(server.started().is_ok());
   ScriptedNode node(context, config.cluster.endpoints);
-  node.say(0, join_of(config, 0, kWorkAheadFloats));
-  node.hear<wire::Welcome>(0);
+  node.send(0, join_of(config, 0, kWorkAheadFloats));
+  node.receive<wire::Welcome>(0);
   for (std::int64_t at = 0; at < kWorkAheadFloats; at += 2) {
-    node.say(0, wire::InitialParameters{at, at + 2 == kWorkAheadFloats}, {0, 0});
+    node.send(0, wire::InitialParameters{at, at + 2 == kWorkAheadFloats}, {0, 0});
   }
   for (std::int64_t clock = 0; clock < kIterations; ++clock) {
-    REQUIRE(node.hear<wire::Grant>(0).clock == Clock(clock));
+    REQUIRE(node.receive<wire::Grant>(0).clock == Clock(clock));
     const auto push = [&](std::int64_t offset) {
       const bool last = offset == 0;
-      node.say(0,
+      node.send(0,
                wire::Push{kWorker, Clock(clock), offset, last, last ? 4 : 0, Version(clock), Revision(clock)},
                {1, 1});
     };
     push(4);
     push(2);
     // Its answer says that these have been read, and that the gradient before them has been applied.
-    node.say(0, wire::Pull{static_cast<std::uint64_t>(clock), Version(clock), false, Revision(clock)});
-    node.hear<wire::Unchanged>(0);
+    node.send(0, wire::Pull{static_cast<std::uint64_t>(clock), Version(clock), false, Revision(clock)});
+    node.receive<wire::Unchanged>(0);
     push(0);
     wire::StepReport report;
     report.worker = kWorker;
@@ -62,16 +62,16 @@ TEST_CASE("frames are applied before the last one comes, by a server that waits 
     report.metric = {1.0, 2, 4};
     report.computed_version = Version(clock);
     report.computed_revision = Revision(clock);
-    node.say(0, report);
+    node.send(0, report);
   }
-  node.hear<wire::FinishWorker>(0);
-  const auto evaluate = node.hear<wire::Evaluate>(0);
+  node.receive<wire::FinishWorker>(0);
+  const auto evaluate = node.receive<wire::Evaluate>(0);
   REQUIRE(evaluate.final_model);
-  node.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+  node.send(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
   wire::NodeReport over;
   over.workers.push_back({kWorker, {}, kIterations, 0, 0});
-  node.say(0, over);
-  node.hear<wire::RunOver>(0);
+  node.send(0, over);
+  node.receive<wire::RunOver>(0);
   CHECK(server.result().is_ok());
   // Two for each gradient where nothing kept it from it, as a core that is busy with others does.
   CHECK(server.server().blocks_prepared() > 0);

@@ -98,7 +98,7 @@ class AccountedFactory : public CountingFactory {
   std::vector<Account>& accounts_;
 };
 
-struct Held {
+struct Expected {
   const char* what;
   PolicyKind policy;
   ApplyMode apply;
@@ -113,7 +113,7 @@ constexpr std::int64_t kThreshold = 3;
 // memory); one more comes before the next refresh.
 constexpr std::int64_t kUnderAsp = 8 + 1;
 
-const Held kRuns[] = {
+const Expected kRuns[] = {
     {"bsp, sgd", PolicyKind::kBsp, ApplyMode::kVersioned, 1, OptimizerKind::kSgd, 0, 0},
     {"ssp, sgd", PolicyKind::kSsp, ApplyMode::kVersioned, 1, OptimizerKind::kSgd, 0, kThreshold + 1},
     {"ssp, momentum, refresh when required", PolicyKind::kSsp, ApplyMode::kVersioned, std::nullopt,
@@ -128,7 +128,7 @@ const Held kRuns[] = {
 }  // namespace
 
 TEST_CASE("a_training_thread_holds_its_cache_gradients_state_and_the_differences_it_needs") {
-  const Held& held = GENERATE(from_range(std::begin(kRuns), std::end(kRuns)));
+  const Expected& held = GENERATE(from_range(std::begin(kRuns), std::end(kRuns)));
   RunConfig config;
   config.cluster.nodes = 2;
   config.cluster.threads_per_node = kThreads;

@@ -38,7 +38,7 @@ std::string line(const Grant& g) {
          " held=" + ms(g.held) + " position=" + std::to_string(g.position) +
          " samples=" + std::to_string(g.samples);
 }
-std::string line(const Held& h) {
+std::string line(const HeldNotice& h) {
   return "notice " + to_string(h.worker) + " clock=" + to_string(h.clock) + " lead=" + to_string(h.lead) +
          " waits_for=" + to_string(h.waits_for) + " threshold=" + to_string(h.threshold) +
          " held=" + ms(h.held);

@@ -88,24 +88,24 @@ class AuthorityChecker {
   std::size_t stage_due() const;
   void check_stage();
 
-  void judge(const sync::Started& a);
-  void judge(const sync::Apply& a);
-  void judge_staleness(const sync::Contributor& c);
-  void judge(const sync::Grant& a);
+  void check(const sync::Started& a);
+  void check(const sync::Apply& a);
+  void check_staleness(const sync::Contributor& c);
+  void check(const sync::Grant& a);
   void note_batch(const sync::Grant& g, const std::string& who);
-  void judge_clock_samples(const sync::Grant& g, const std::string& who);
+  void check_clock_samples(const sync::Grant& g, const std::string& who);
   void note_sizes(const sync::Grant& g, const std::string& who);
-  void judge(const sync::Held& a);
-  void judge(const sync::VersionAdvanced& a);
-  void judge(const sync::ThresholdChanged& a);
-  void judge(const sync::PolicySwitched& a);
-  void judge(const sync::WindowClosed& a);
-  void judge(const sync::Discard& a);
-  void judge(const sync::FinishWorker& a);
-  void judge(const sync::RunFailed& a);
-  void judge(const sync::AllFinished& a);
-  void judge(const sync::Quiesced& a);
-  void judge(const sync::Reject& a);
+  void check(const sync::HeldNotice& a);
+  void check(const sync::VersionAdvanced& a);
+  void check(const sync::ThresholdChanged& a);
+  void check(const sync::PolicySwitched& a);
+  void check(const sync::WindowClosed& a);
+  void check(const sync::Discard& a);
+  void check(const sync::FinishWorker& a);
+  void check(const sync::RunFailed& a);
+  void check(const sync::AllFinished& a);
+  void check(const sync::Quiesced& a);
+  void check(const sync::Reject& a);
 
   bool in_iteration(const Account& a) const { return a.state == State::kRuns || a.state == State::kLate; }
   bool is_live(const Account& a) const { return a.state == State::kAsks || in_iteration(a); }
@@ -159,7 +159,7 @@ class AuthorityChecker {
   std::map<std::int64_t, Metric> windows_;
   std::optional<double> previous_metric_;
   std::optional<int> threshold_step_due_;
-  std::optional<Threshold> threshold_said_;  // by the last window, to be in force after it
+  std::optional<Threshold> threshold_announced_;  // by the last window, to be in force after it
   Staleness grant_gap_, clock_gap_;
   Ticks now_;
   sync::PolicyConfig policy_;  // in force

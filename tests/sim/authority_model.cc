@@ -24,12 +24,12 @@ wire::ApplyDecision decision_of(const Apply& apply, std::int64_t sequence, bool 
 
 }  // namespace
 
-AuthorityModel::AuthorityModel(Engine engine, AuthorityChecker checker, Network& network, Hearers hearers)
+AuthorityModel::AuthorityModel(Engine engine, AuthorityChecker checker, Network& network, Handlers handlers)
     : engine_(std::move(engine)),
       checker_(std::move(checker)),
       network_(network),
-      hearers_(std::move(hearers)),
-      told_(engine_.config().cluster.workers()) {}
+      handlers_(std::move(handlers)),
+      sent_(engine_.config().cluster.workers()) {}
 
 bool AuthorityModel::takes(const Event& event) {
   if (network_.random().next_below(10) == 0 && !std::holds_alternative<Tick>(event)) takes(Tick{});
@@ -38,7 +38,7 @@ bool AuthorityModel::takes(const Event& event) {
 
 bool AuthorityModel::step(const Event& event, Ticks now) {
   if (const auto* joined = std::get_if<Joined>(&event)) {
-    told_[engine_.config().cluster.rank_of(joined->worker).value] = {};  // that was its process before
+    sent_[engine_.config().cluster.rank_of(joined->worker).value] = {};  // that was its process before
   }
   std::vector<Action> actions;
   checker_.before(event, now);
@@ -46,7 +46,7 @@ bool AuthorityModel::step(const Event& event, Ticks now) {
   checker_.after(actions);
   const auto decides = [](const Action& action) { return std::holds_alternative<Apply>(action); };
   const auto last = std::find_if(actions.rbegin(), actions.rend(), decides);
-  const bool saves = last != actions.rend() && hearers_.saves(*this);
+  const bool saves = last != actions.rend() && handlers_.saves(*this);
   for (const Action& action : actions) carry_out(action, saves && &action == &*last);
   const auto refused = [](const Action& action) { return std::holds_alternative<Reject>(action); };
   const auto reject = std::find_if(actions.begin(), actions.end(), refused);
@@ -59,23 +59,23 @@ bool AuthorityModel::step(const Event& event, Ticks now) {
 
 void AuthorityModel::carry_out(const Action& action, bool saves) {
   if (const auto* apply = std::get_if<Apply>(&action)) {
-    hearers_.shards({decision_of(*apply, sequence_++, saves), {}});
+    handlers_.shards({decision_of(*apply, sequence_++, saves), {}});
   } else if (const auto* discard = std::get_if<Discard>(&action)) {
-    hearers_.discarded(*discard);
-    hearers_.shards({wire::DiscardGradient{discard->worker, discard->clock}, {}});
+    handlers_.discarded(*discard);
+    handlers_.shards({wire::DiscardGradient{discard->worker, discard->clock}, {}});
   } else if (const auto* grant = std::get_if<Grant>(&action)) {
     instruct(grant->worker, *grant);
   } else if (const auto* finish = std::get_if<FinishWorker>(&action)) {
     instruct(finish->worker, *finish);
   } else if (std::holds_alternative<Quiesced>(action)) {
-    hearers_.rests();
+    handlers_.rests();
   }
 }
 
 void AuthorityModel::instruct(WorkerId worker, const Instruction& instruction) {
-  Told& told = told_[engine_.config().cluster.rank_of(worker).value];
-  told.before = std::exchange(told.last, instruction);
-  hearers_.node(worker, instruction);
+  Sent& received = sent_[engine_.config().cluster.rank_of(worker).value];
+  received.before = std::exchange(received.last, instruction);
+  handlers_.node(worker, instruction);
 }
 
 void AuthorityModel::node_reconnected(NodeId node) {
@@ -83,19 +83,19 @@ void AuthorityModel::node_reconnected(NodeId node) {
 }
 
 void AuthorityModel::instruct_again(WorkerId worker) {
-  const Told& told = told_[engine_.config().cluster.rank_of(worker).value];
-  if (std::holds_alternative<FinishWorker>(told.last)) {
-    ++said_again_;
-    return hearers_.node(worker, told.last);
+  const Sent& received = sent_[engine_.config().cluster.rank_of(worker).value];
+  if (std::holds_alternative<FinishWorker>(received.last)) {
+    ++retransmitted_;
+    return handlers_.node(worker, received.last);
   }
-  for (const Instruction* each : {&told.before, &told.last}) {
+  for (const Instruction* each : {&received.before, &received.last}) {
     const auto* const granted = std::get_if<Grant>(each);
     if (granted == nullptr || !engine_.awaits_report(worker, granted->clock)) continue;
     Grant again = *granted;
     again.version = engine_.version();
     again.revision = engine_.revision();
-    ++said_again_;
-    hearers_.node(worker, again);
+    ++retransmitted_;
+    handlers_.node(worker, again);
   }
 }
 

@@ -17,7 +17,7 @@ class AuthorityModel {
  public:
   using Instruction = std::variant<std::monostate, sync::Grant, sync::FinishWorker>;
   // To whom its decisions go.
-  struct Hearers {
+  struct Handlers {
     std::function<void(WorkerId, const Instruction&)> node;
     std::function<void(const wire::Message&)> shards;  // all of them
     std::function<void(const sync::Discard&)> discarded;
@@ -25,7 +25,7 @@ class AuthorityModel {
     std::function<bool(const AuthorityModel&)> saves;
     std::function<void()> rests;  // Quiesced
   };
-  AuthorityModel(sync::Engine engine, AuthorityChecker checker, Network& network, Hearers hearers);
+  AuthorityModel(sync::Engine engine, AuthorityChecker checker, Network& network, Handlers handlers);
 
   // Perhaps time passes before it. False: it is refused.
   bool takes(const sync::Event& event);
@@ -38,7 +38,7 @@ class AuthorityModel {
   AuthorityChecker& checker() { return checker_; }
   const AuthorityChecker& checker() const { return checker_; }
   std::int64_t decisions() const { return sequence_; }
-  std::int64_t said_again() const { return said_again_; }
+  std::int64_t retransmitted() const { return retransmitted_; }
 
  private:
   void carry_out(const sync::Action& action, bool saves);
@@ -48,14 +48,14 @@ class AuthorityModel {
   sync::Engine engine_;
   AuthorityChecker checker_;
   Network& network_;
-  Hearers hearers_;
+  Handlers handlers_;
   // The last two, by rank: a grant may go ahead of what the one before leads to.
-  struct Told {
+  struct Sent {
     Instruction before, last;
   };
-  std::vector<Told> told_;
+  std::vector<Sent> sent_;
   std::int64_t sequence_ = 0;  // of ApplyDecisions
-  std::int64_t said_again_ = 0;
+  std::int64_t retransmitted_ = 0;
 };
 
 }  // namespace paceline::test

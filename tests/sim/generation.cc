@@ -20,23 +20,23 @@ Generation::Generation(const RunPlan& plan, std::uint32_t generation, const Chec
       authority_(
           from == nullptr ? Engine(plan.config) : Engine::resumed(plan.config, from->state).value(),
           from == nullptr ? AuthorityChecker(plan.config, violations) : from->checker.resumed(violations),
-          network_, hearers()),
+          network_, handlers()),
       surroundings_{plan, network_, violations_, {}, plan.config.total_iterations + 2, {}},
       incarnations_(plan.config.cluster.nodes),
-      strangers_(plan.config.shards) {
+      unknown_(plan.config.shards) {
   // A stamp of which the gradient is lost is one more than there are iterations.
   const std::uint32_t workers = plan.config.cluster.workers();
   surroundings_.clocks += workers * (static_cast<std::int64_t>(plan.returns_after_ns.size()) + generation_);
-  surroundings_.hears = [this](NodeModel& node, ShardId server, const wire::Message& message) {
-    hears(node, server, message);
+  surroundings_.receives = [this](NodeModel& node, ShardId server, const wire::Message& message) {
+    receives(node, server, message);
   };
   const Engine& engine = authority_.engine();
   for (std::uint32_t s = 0; s < plan.config.shards; ++s) {
     shards_.push_back(std::make_unique<ShardModel>(ShardId(s), plan.config.cluster, surroundings_.clocks,
                                                    violations_, engine.version(), engine.revision()));
     lines_.push_back(std::make_unique<ShardLine>(
-        network_, ShardId(s), [this](const wire::Message& message) { authority_hears(message); },
-        [this, s](const wire::Message& message) { shard_hears(ShardId(s), message); }, violations_));
+        network_, ShardId(s), [this](const wire::Message& message) { authority_receives(message); },
+        [this, s](const wire::Message& message) { shard_receives(ShardId(s), message); }, violations_));
   }
   for (std::uint32_t n = 0; n < plan.config.cluster.nodes; ++n) start(NodeId(n));
 }
@@ -75,9 +75,9 @@ void Generation::go_on_later() {
 Faults Generation::faults() const {
   Faults faults = faults_;
   faults.messages_lost = network_.messages_lost();
-  faults.said_again_by_nodes = surroundings_.said_again;
-  faults.said_again_to_nodes = authority_.said_again();
-  for (const auto& line : lines_) faults.said_again_by_servers += line->said_again();
+  faults.retransmitted_by_nodes = surroundings_.retransmitted;
+  faults.retransmitted_to_nodes = authority_.retransmitted();
+  for (const auto& line : lines_) faults.retransmitted_by_servers += line->retransmitted();
   return faults;
 }
 
@@ -102,13 +102,13 @@ void Generation::begin_again() {
   const auto chance = [this](std::uint64_t one_in) { return network_.random().next_below(one_in) == 0; };
   std::vector<std::uint32_t> nodes(plan_.config.cluster.nodes);
   std::iota(nodes.begin(), nodes.end(), 0U);
-  const LateJoins comers = draw_comers(plan_.config, from_->state, nodes, chance(2), chance);
+  const LateJoins joiners = draw_joiners(plan_.config, from_->state, nodes, chance(2), chance);
   const auto give_up = [&] {
-    for (const std::uint32_t node : comers.stay_away) authority_.takes(Lost{NodeId(node)});
+    for (const std::uint32_t node : joiners.stay_away) authority_.takes(Lost{NodeId(node)});
   };
   const bool given_up_first = workers_come_and_go(plan_.config) && chance(2);
   if (given_up_first) give_up();
-  for (const std::uint32_t node : comers.come) join(NodeId(node));
+  for (const std::uint32_t node : joiners.come) join(NodeId(node));
   if (!given_up_first) give_up();
 }
 
@@ -151,7 +151,7 @@ void Generation::lose(NodeId node, Party incarnation) {
 
 void Generation::come_back(NodeId node) {
   const Party before = node_at(node).party();
-  for (const std::set<Party>& gone : strangers_) {
+  for (const std::set<Party>& gone : unknown_) {
     if (gone.count(before) == 0) return network_.after(1'000'000, [this, node] { come_back(node); });
   }
   start(node);

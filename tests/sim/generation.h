@@ -38,14 +38,14 @@ class Generation {
   void check_end();
 
   // ---- who says what to whom (generation_messages.cc)
-  AuthorityModel::Hearers hearers();
+  AuthorityModel::Handlers handlers();
   void to_node(WorkerId worker, const AuthorityModel::Instruction& what);
   // The authority's own is in its process.
   void to_shards(const wire::Message& message);
-  void shard_hears(ShardId shard, const wire::Message& message);
+  void shard_receives(ShardId shard, const wire::Message& message);
   void to_authority(ShardId from, const wire::Message& message);
-  void authority_hears(const wire::Message& message);
-  void hears(NodeModel& from, ShardId server, const wire::Message& message);
+  void authority_receives(const wire::Message& message);
+  void receives(NodeModel& from, ShardId server, const wire::Message& message);
   void takes(ShardId shard, const wire::Push& push, const wire::Payload& payload);
   bool chance(double of) { return of > 0.0 && network_.random().next_double() < of; }
 
@@ -96,7 +96,7 @@ class Generation {
   std::vector<std::vector<std::unique_ptr<NodeModel>>> incarnations_;  // by node; the last one is there
   std::set<NodeId> joined_, returned_;
   std::set<Party> refused_, lost_by_lease_;  // incarnations that are lost
-  std::vector<std::set<Party>> strangers_;   // by shard: of whose loss it has heard
+  std::vector<std::set<Party>> unknown_;   // by shard: of whose loss it has heard
   std::map<std::pair<Party, ShardId>, std::int64_t> missed_since_, cut_until_;
   std::map<std::pair<WorkerId, Clock>, std::int64_t> granted_;  // iterations, by the stamp of their gradient
   std::shared_ptr<Checkpoint> being_saved_;

@@ -65,7 +65,7 @@ void Generation::miss(NodeModel& node, ShardId server) {
 void Generation::join_again(NodeModel& node, ShardId server) {
   const Party there = shard_party(server.value);
   network_.connect_again(node.party(), there, [this, &node, server, there] {
-    const std::set<Party>& gone = server == kAuthority ? refused_ : strangers_[server.value];
+    const std::set<Party>& gone = server == kAuthority ? refused_ : unknown_[server.value];
     if (gone.count(node.party()) > 0) {
       return network_.send(there, node.party(), [this, &node] { end(node); });
     }

@@ -5,7 +5,7 @@ namespace paceline::test {
 
 using namespace paceline::sync;
 
-AuthorityModel::Hearers Generation::hearers() {
+AuthorityModel::Handlers Generation::handlers() {
   return {[this](WorkerId worker, const AuthorityModel::Instruction& what) { to_node(worker, what); },
           [this](const wire::Message& message) { to_shards(message); },
           [this](const Discard& d) {
@@ -25,14 +25,14 @@ void Generation::to_node(WorkerId worker, const AuthorityModel::Instruction& wha
 
 // The authority's own is in its process.
 void Generation::to_shards(const wire::Message& message) {
-  network_.send(kAuthorityParty, shard_party(0), [this, message] { shard_hears(ShardId(0), message); });
+  network_.send(kAuthorityParty, shard_party(0), [this, message] { shard_receives(ShardId(0), message); });
   for (std::uint32_t s = 1; s < shards_.size(); ++s) lines_[s]->to_shard(message);
 }
 
-void Generation::shard_hears(ShardId shard, const wire::Message& message) {
-  shards_[shard.value]->hears(message);
+void Generation::shard_receives(ShardId shard, const wire::Message& message) {
+  shards_[shard.value]->receives(message);
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body))
-    strangers_[shard.value].insert(static_cast<Party>(lost->incarnation));
+    unknown_[shard.value].insert(static_cast<Party>(lost->incarnation));
   const auto* const decision = std::get_if<wire::ApplyDecision>(&message.body);
   if (decision == nullptr || !decision->save) return;
   images_[shard.value] = shards_[shard.value]->image();
@@ -41,10 +41,10 @@ void Generation::shard_hears(ShardId shard, const wire::Message& message) {
 
 void Generation::to_authority(ShardId from, const wire::Message& message) {
   if (from != kAuthority) return lines_[from.value]->to_authority(message);
-  network_.send(shard_party(0), kAuthorityParty, [this, message] { authority_hears(message); });
+  network_.send(shard_party(0), kAuthorityParty, [this, message] { authority_receives(message); });
 }
 
-void Generation::authority_hears(const wire::Message& message) {
+void Generation::authority_receives(const wire::Message& message) {
   if (const auto* a = std::get_if<wire::GradientArrived>(&message.body)) {
     authority_.takes(GradientArrived{a->shard, a->worker, a->clock, a->samples, a->fault});
   } else if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
@@ -54,14 +54,14 @@ void Generation::authority_hears(const wire::Message& message) {
   }
 }
 
-void Generation::hears(NodeModel& from, ShardId server, const wire::Message& message) {
-  const bool is_stranger = strangers_[server.value].count(from.party()) > 0;
+void Generation::receives(NodeModel& from, ShardId server, const wire::Message& message) {
+  const bool is_unknown = unknown_[server.value].count(from.party()) > 0;
   if (const auto* r = std::get_if<wire::StepReport>(&message.body)) {
     authority_.takes(StepReported{r->worker, r->clock, r->metric, r->computed_version, r->computed_revision,
                                   r->skipped, r->fault, r->own_updates});
   } else if (std::holds_alternative<wire::Leave>(message.body)) {
     lose(from.id(), from.party());
-  } else if (is_stranger) {
+  } else if (is_unknown) {
     return;
   } else if (const auto* push = std::get_if<wire::Push>(&message.body)) {
     takes(server, *push, message.payload);

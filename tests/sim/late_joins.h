@@ -19,7 +19,7 @@ struct LateJoins {
 
 // `nodes`: all of them, in some order. `losses`: who was there may stay away. chance(n): true once in n.
 template <typename Chance>
-LateJoins draw_comers(const sync::EngineConfig& config, const sync::EngineState& state,
+LateJoins draw_joiners(const sync::EngineConfig& config, const sync::EngineState& state,
                       const std::vector<std::uint32_t>& nodes, bool losses, Chance&& chance) {
   const auto was_there = [&](std::uint32_t node) {
     bool there = false;
@@ -28,25 +28,25 @@ LateJoins draw_comers(const sync::EngineConfig& config, const sync::EngineState&
     }
     return there;
   };
-  LateJoins comers;
+  LateJoins joiners;
   for (const std::uint32_t node : nodes) {
     const bool there = was_there(node);
-    comers.somebody_was_lost = comers.somebody_was_lost || !there;
+    joiners.somebody_was_lost = joiners.somebody_was_lost || !there;
     const bool stays = there ? losses && chance(5) : chance(2);
-    if (!stays) comers.come.push_back(node);
-    if (stays && there) comers.stay_away.push_back(node);
+    if (!stays) joiners.come.push_back(node);
+    if (stays && there) joiners.stay_away.push_back(node);
   }
-  if (comers.come.empty()) {
-    comers.come.push_back(comers.stay_away.back());
-    comers.stay_away.pop_back();
+  if (joiners.come.empty()) {
+    joiners.come.push_back(joiners.stay_away.back());
+    joiners.stay_away.pop_back();
   }
   // Where nobody may come late, those come first who are not waited for, and training begins with the last
   // that are.
   if (!sync::workers_come_and_go(config)) {
-    std::stable_partition(comers.come.begin(), comers.come.end(),
+    std::stable_partition(joiners.come.begin(), joiners.come.end(),
                           [&](std::uint32_t node) { return !was_there(node); });
   }
-  return comers;
+  return joiners;
 }
 
 }  // namespace paceline::test

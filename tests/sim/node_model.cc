@@ -26,7 +26,7 @@ NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
       process_(world.plan.config.shards),
       process_counts_(world.plan.config.shards) {
   const auto& config = world.plan.config;
-  const step::StepRules rules{world.plan.refresh_clocks, world.plan.pulls_ahead,
+  const step::StepRules rules{world.plan.refresh_clocks, world.plan.pulls_before_push,
                               keeps_own_updates(sync::largest_threshold(config.policy)),
                               world.plan.mini_batch, config.grants_ahead};
   for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
@@ -45,7 +45,7 @@ NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
       const bool reports = std::holds_alternative<wire::StepReport>(message.body) ||
                            std::holds_alternative<wire::Leave>(message.body);
       world_.network.send(party(), reports ? kAuthorityParty : shard_party(server.value),
-                          [this, server, message] { world_.hears(*this, server, message); });
+                          [this, server, message] { world_.receives(*this, server, message); });
     });
     links_.push_back(std::move(link));
   }
@@ -81,7 +81,7 @@ void NodeModel::begin(Thread& thread) {
   newest_revision_ = std::max(newest_revision_, thread.grant.revision);
   if (!thread.first) thread.first = thread.grant.clock;
   thread.in_iteration = true;
-  advance(thread, step::Granted{step::grant_of(thread.grant), {}, look(thread)});
+  advance(thread, step::Granted{step::grant_of(thread.grant), {}, view(thread)});
 }
 
 void NodeModel::on_finish(WorkerId worker) {
@@ -122,26 +122,26 @@ void NodeModel::is_welcomed(ShardId server) {
   if (dead_ || world_.network.is_broken(party(), shard_party(server.value))) return;
   ServerLink& link = links_[server.value];
   link.broken.reset();
-  const Status said =
-      outstanding_.retransmit(link, kFrameBytes, [this](std::uint32_t, const auto&) { ++world_.said_again; });
-  if (!said.is_ok()) world_.violations.push_back("node " + to_string(id_) + ": " + said.message());
+  const Status report_text =
+      outstanding_.retransmit(link, kFrameBytes, [this](std::uint32_t, const auto&) { ++world_.retransmitted; });
+  if (!report_text.is_ok()) world_.violations.push_back("node " + to_string(id_) + ": " + report_text.message());
   for (const auto& [number, pull] : pulls_) {
     if (pull.due.count(server) == 0) continue;
-    ++world_.said_again;
+    ++world_.retransmitted;
     ask(number, pull, server);
   }
 }
 
-void NodeModel::say(ShardId server, const wire::Message& message) {
+void NodeModel::send(ShardId server, const wire::Message& message) {
   ServerLink& link = links_[server.value];
   if (!link.broken) static_cast<void>(link.socket->send(message));
 }
 
 void NodeModel::ask(int number, const Pull& pull, ShardId server) {
-  say(server, {wire::Pull{static_cast<std::uint64_t>(number), pull.min_version}, {}});
+  send(server, {wire::Pull{static_cast<std::uint64_t>(number), pull.min_version}, {}});
 }
 
-step::View NodeModel::look(const Thread& thread) const {
+step::View NodeModel::view(const Thread& thread) const {
   const bool installed = thread.pulled >= 0 && pulls_.count(thread.pulled) == 0;
   return {installed, {newest_version_, newest_revision_}, thread.state, process_state()};
 }
@@ -187,7 +187,7 @@ void NodeModel::on_answer(std::uint64_t request, ShardId shard, const SliceAnswe
   for (Thread& thread : threads_) {
     if (!thread.installs_early || thread.pulled != number) continue;
     thread.installs_early = false;
-    advance(thread, step::InstalledEarly{{}, {}, process_is_newer(thread), look(thread)});
+    advance(thread, step::InstalledEarly{{}, {}, process_is_newer(thread), view(thread)});
   }
 }
 
@@ -208,7 +208,7 @@ void NodeModel::carry_out(Thread& thread, const step::InstallEarly&) {
   if (pulls_.count(thread.pulled) > 0) {
     thread.installs_early = true;
   } else {
-    advance(thread, step::InstalledEarly{{}, {}, false, look(thread)});
+    advance(thread, step::InstalledEarly{{}, {}, false, view(thread)});
   }
 }
 
@@ -270,7 +270,7 @@ std::int64_t NodeModel::local_steps(const Thread& thread) const {
 }
 
 void NodeModel::carry_out(Thread& thread, const step::LoadBatch&) {
-  advance(thread, step::BatchLoaded{look(thread)});
+  advance(thread, step::BatchLoaded{view(thread)});
 }
 
 void NodeModel::carry_out(Thread& thread, const step::Compute& action) {
@@ -294,7 +294,7 @@ void NodeModel::finish_step(Thread& thread) {
   const bool last = thread.local_step + 1 == local_steps(thread);
   thread.spoiled = !last && world_.network.random().next_double() < world_.plan.nan_chance;
   if (last || thread.spoiled) thread.pulled = -1;
-  advance(thread, step::GradientComputed{look(thread), !thread.spoiled});
+  advance(thread, step::GradientComputed{view(thread), !thread.spoiled});
 }
 
 void NodeModel::carry_out(Thread& thread, const step::CheckGradient&) {
@@ -335,14 +335,14 @@ void NodeModel::carry_out(Thread& thread, const step::Report& action) {
   report.metric = thread.metric;
   report.skipped = action.skipped;
   if (action.skipped) report.fault = "loss";
-  if (!action.skipped && tells_other_samples()) {
+  if (!action.skipped && reports_other_samples()) {
     wire::StepReport other = report;
     other.metric.samples += 8;
-    say(kAuthority, {other, {}});
+    send(kAuthority, {other, {}});
   }
   outstanding_.reported(report);
-  say(kAuthority, {report, {}});
-  advance(thread, step::Sent{look(thread)});
+  send(kAuthority, {report, {}});
+  advance(thread, step::Sent{view(thread)});
 }
 
 // It is gone in the middle of its threads' iterations: of each it has sent half or all, and of none a report.
@@ -357,11 +357,11 @@ void NodeModel::leave() {
     push(thread, whole);
   }
   const auto unnoticed = static_cast<std::int64_t>(random.next_below(20'000'000));
-  world_.network.after(unnoticed, [this] { say(kAuthority, {wire::Leave{"it leaves"}, {}}); });
+  world_.network.after(unnoticed, [this] { send(kAuthority, {wire::Leave{"it leaves"}, {}}); });
 }
 
 // Something that is to be refused, and changes nothing, comes before the truth.
-bool NodeModel::tells_other_samples() {
+bool NodeModel::reports_other_samples() {
   const double chance = world_.plan.other_samples_chance;
   return chance > 0.0 && world_.network.random().next_double() < chance;
 }

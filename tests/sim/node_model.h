@@ -36,9 +36,9 @@ struct Surroundings {
   std::map<std::pair<WorkerId, Clock>, Fate> fates;
   std::int64_t clocks = 0;  // more than any worker can reach
   // Of node `from`, by the server of `to`.
-  std::function<void(NodeModel& from, ShardId to, const wire::Message&)> hears;
+  std::function<void(NodeModel& from, ShardId to, const wire::Message&)> receives;
   std::int64_t pulls = 0, server_reads = 0;  // sent; reads that waited for one
-  std::int64_t said_again = 0;               // gradients and pulls, each to one server
+  std::int64_t retransmitted = 0;               // gradients and pulls, each to one server
 
   Fate fate(WorkerId worker, Clock clock) const {
     const auto found = fates.find({worker, clock});
@@ -115,13 +115,13 @@ class NodeModel {
   void carry_out(Thread& thread, const step::AwaitInstruction&);
   void begin(Thread& thread);
 
-  step::View look(const Thread& thread) const;
+  step::View view(const Thread& thread) const;
   bool process_is_newer(const Thread& thread) const;
   void take_process_cache(Thread& thread);
   void finish_step(Thread& thread);
   void leave();
-  bool tells_other_samples();
-  void say(ShardId server, const wire::Message& message);
+  bool reports_other_samples();
+  void send(ShardId server, const wire::Message& message);
   void push(Thread& thread, bool whole);
   int pull(Version min_version);
   void ask(int number, const Pull& pull, ShardId server);

@@ -12,11 +12,11 @@ namespace paceline::test {
 
 class NodeSocket final : public wire::DealerSocket {
  public:
-  using Say = std::function<void(wire::Message)>;
-  explicit NodeSocket(Say say) : say_(std::move(say)) {}
+  using Send = std::function<void(wire::Message)>;
+  explicit NodeSocket(Send send) : send_(std::move(send)) {}
 
   Status send(wire::Message message) override {
-    say_(std::move(message));
+    send_(std::move(message));
     return Status::ok();
   }
   Ticks received_at() const override { return {}; }
@@ -26,7 +26,7 @@ class NodeSocket final : public wire::DealerSocket {
   void close(Queued) override {}
 
  private:
-  Say say_;
+  Send send_;
   wire::TrafficCounters counters_;
 };
 

@@ -21,7 +21,7 @@ Result<sync::EngineState> through_bytes(const sync::EngineState& state) {
 }
 
 // What servers and workers are told to do, but for how long it was held.
-auto told(const LoggedIteration& done) {
+auto received(const LoggedIteration& done) {
   const sync::Grant& g = done.grant;
   return std::tuple(g.worker, g.clock, g.iteration, g.threshold, g.min_clock, g.min_version, g.version,
                     g.revision, g.contributors, g.position, g.samples, g.clock_samples, g.staleness,
@@ -89,7 +89,7 @@ TEST_CASE("under_bsp_a_run_that_was_resumed_has_done_what_one_that_never_was_has
     if (!without.violations.empty()) return name + "\n  " + without.violations.front();
     if (with.log.size() != without.log.size()) return name + "\n  another number of iterations";
     for (std::size_t i = 0; i < with.log.size(); ++i) {
-      if (told(with.log[i]) != told(without.log[i]))
+      if (received(with.log[i]) != received(without.log[i]))
         return name + "\n  another grant, iteration " + std::to_string(i) + " of the log";
     }
     resumed += with.crashes;

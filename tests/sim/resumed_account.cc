@@ -22,7 +22,7 @@ void ResumedAccount::complete(const LoggedIteration& done) {
   complete_[{done.grant.worker, done.grant.clock}] = done;
 }
 
-void ResumedAccount::judge(const Grant& g, Staleness lead) {
+void ResumedAccount::check(const Grant& g, Staleness lead) {
   const std::string who = "grant to " + to_string(g.worker) + " at clock " + to_string(g.clock);
   const PolicyKind kind = config_.policy.kind;
   const bool own_thresholds = kind == PolicyKind::kDssp || kind == PolicyKind::kSwitch;
@@ -41,7 +41,7 @@ void ResumedAccount::judge(const Grant& g, Staleness lead) {
   }
 }
 
-void ResumedAccount::judge(const Apply& a) {
+void ResumedAccount::check(const Apply& a) {
   for (const Contributor& c : a.contributors) take(c.worker, c.clock, false, c.staleness);
   for (const SkippedIteration& s : a.skipped) take(s.worker, s.clock, true, 0);
   const auto applied = static_cast<std::int64_t>(a.contributors.size());
@@ -63,23 +63,23 @@ void ResumedAccount::take(WorkerId worker, Clock clock, bool skipped, std::int64
   log_.push_back(done.mapped());
 }
 
-void ResumedAccount::judge(const VersionAdvanced& v) {
+void ResumedAccount::check(const VersionAdvanced& v) {
   if (v.version.value != version_.value + 1) violation("version " + to_string(v.version));
   version_ = v.version;
 }
 
-void ResumedAccount::judge(const ThresholdChanged& t) {
+void ResumedAccount::check(const ThresholdChanged& t) {
   if (t.from != threshold_) violation("threshold changes from " + to_string(t.from));
   threshold_ = t.to;
 }
 
-void ResumedAccount::judge(const PolicySwitched& p) {
+void ResumedAccount::check(const PolicySwitched& p) {
   if (p.threshold_from != threshold_) violation("switch from threshold " + to_string(p.threshold_from));
   threshold_ = p.threshold_to;
 }
 
 // It holds what was measured of the iterations in the log, those of earlier generations included, once each.
-void ResumedAccount::judge(const WindowClosed& w) {
+void ResumedAccount::check(const WindowClosed& w) {
   const std::int64_t clocks = window_clocks_of(config_);
   Metric sum;
   for (const LoggedIteration& done : log_) {

@@ -48,12 +48,12 @@ class ResumedAccount {
   // `done` has arrived whole everywhere, and may be applied from here on.
   void complete(const LoggedIteration& done);
   // `lead`: of its worker before the slowest, at the grant.
-  void judge(const sync::Grant& grant, Staleness lead);
-  void judge(const sync::Apply& apply);
-  void judge(const sync::VersionAdvanced& advanced);
-  void judge(const sync::ThresholdChanged& changed);
-  void judge(const sync::PolicySwitched& switched);
-  void judge(const sync::WindowClosed& window);
+  void check(const sync::Grant& grant, Staleness lead);
+  void check(const sync::Apply& apply);
+  void check(const sync::VersionAdvanced& advanced);
+  void check(const sync::ThresholdChanged& changed);
+  void check(const sync::PolicySwitched& switched);
+  void check(const sync::WindowClosed& window);
 
   // Judges a run that did all it had to. `nobody_missed`: no iteration can have been left to one who was
   // lost.

@@ -30,7 +30,7 @@ class ResumedRun {
         engine_(std::make_unique<Engine>(plan.config)),
         account_(plan.config, engine_->threshold(), outcome_.violations),
         workers_(cluster_.workers()),
-        anew_(cluster_.workers(), true),
+        start_over_(cluster_.workers(), true),
         there_(cluster_.workers(), false),
         crashes_left_(plan.crashes),
         stops_left_(plan.stops) {}
@@ -137,7 +137,7 @@ class ResumedRun {
       const WorkerId worker(node, t);
       Worker& w = at(worker);
       there_[cluster_.rank_of(worker).value] = true;
-      if (engine_->started()) anew_[cluster_.rank_of(worker).value] = true;
+      if (engine_->started()) start_over_[cluster_.rank_of(worker).value] = true;
       w = Worker{true, engine_->started() ? slowest() : Clock(engine_->version().value)};
       take(Joined{worker});
       if (engine_->started() && w.iterations.empty()) w.clock = engine_->clock_of(worker);
@@ -206,7 +206,7 @@ class ResumedRun {
         const bool skipped = is_empty(first.grant) || is_faulty(first.grant);
         account_.complete({first.grant, skipped, skipped ? Metric{} : metric_of(first.grant)});
         w.clock = w.clock.next();
-        anew_[cluster_.rank_of(first.grant.worker).value] = false;
+        start_over_[cluster_.rank_of(first.grant.worker).value] = false;
       }
       w.iterations.pop_front();
     }
@@ -238,7 +238,7 @@ class ResumedRun {
       ahead = ahead || done.grant.clock.value >= state.version.value;
     }
     std::vector<bool> counts = there_;
-    for (std::size_t r = 0; r < counts.size(); ++r) counts[r] = counts[r] && !anew_[r];
+    for (std::size_t r = 0; r < counts.size(); ++r) counts[r] = counts[r] && !start_over_[r];
     saves_.push_back({state, account_.mark(), ahead, std::move(counts)});
   }
 
@@ -260,22 +260,22 @@ class ResumedRun {
     outcome_.applied_ahead = outcome_.applied_ahead || save.ahead;
     somebody_finished_ = false;
     for (Worker& w : workers_) w = Worker{};
-    for (std::size_t r = 0; r < workers_.size(); ++r) anew_[r] = !save.counts[r];
+    for (std::size_t r = 0; r < workers_.size(); ++r) start_over_[r] = !save.counts[r];
     there_.assign(workers_.size(), false);
     come_again(save.state);
   }
 
   void come_again(const EngineState& state) {
-    const LateJoins comers = draw_comers(plan_.config, state, shuffled(), plan_.losses,
+    const LateJoins joiners = draw_joiners(plan_.config, state, shuffled(), plan_.losses,
                                          [this](std::uint64_t one_in) { return chance(one_in); });
-    if (comers.somebody_was_lost) ++outcome_.lost_before;
+    if (joiners.somebody_was_lost) ++outcome_.lost_before;
     const auto give_up = [&] {
-      for (const std::uint32_t node : comers.stay_away) take(Lost{NodeId(node)});
-      somebody_lost_ = somebody_lost_ || !comers.stay_away.empty();
+      for (const std::uint32_t node : joiners.stay_away) take(Lost{NodeId(node)});
+      somebody_lost_ = somebody_lost_ || !joiners.stay_away.empty();
     };
     const bool given_up_first = fluid() && chance(2);
     if (given_up_first) give_up();
-    for (const std::uint32_t node : comers.come) {
+    for (const std::uint32_t node : joiners.come) {
       if (right() && !engine_->finished()) join(node);
     }
     if (!given_up_first) give_up();
@@ -297,13 +297,13 @@ class ResumedRun {
 
   template <typename A>
   void note([[maybe_unused]] const A& action) {
-    if constexpr (requires { account_.judge(action); }) account_.judge(action);
+    if constexpr (requires { account_.check(action); }) account_.check(action);
   }
   void note(const Grant& g) {
     Worker& w = at(g.worker);
     const std::string who = "a grant to " + to_string(g.worker);
     if (!w.live) return wrong(who + ", which is not there");
-    if (g.anew != anew_[cluster_.rank_of(g.worker).value]) {
+    if (g.starts_over != start_over_[cluster_.rank_of(g.worker).value]) {
       return wrong(who + ", whose former rounds are taken wrongly");
     }
     if (w.iterations.empty()) {
@@ -312,7 +312,7 @@ class ResumedRun {
       return wrong(who + ", which has " + std::to_string(w.iterations.size()));
     }
     w.iterations.push_back({g});
-    account_.judge(g, g.clock - slowest());
+    account_.check(g, g.clock - slowest());
   }
   void note(const Discard& d) {
     Worker& w = at(d.worker);
@@ -339,7 +339,7 @@ class ResumedRun {
   std::unique_ptr<Engine> engine_;
   ResumedAccount account_;
   std::vector<Worker> workers_;     // by rank, as the following
-  std::vector<bool> anew_, there_;  // who has completed nothing since it came; who has come, and was not lost
+  std::vector<bool> start_over_, there_;  // who has completed nothing since it came; who has come, and was not lost
   std::vector<Save> saves_;
   Ticks now_;
   int crashes_left_, stops_left_;

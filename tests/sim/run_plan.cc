@@ -197,7 +197,7 @@ RunPlan plan_of(std::uint64_t seed) {
   draw_other_samples(plan);
   draw_rest(plan);
   draw_cuts(plan);
-  plan.pulls_ahead = CounterRandom(plan.seed, Stream::kTest, 14).next_below(2) == 0;
+  plan.pulls_before_push = CounterRandom(plan.seed, Stream::kTest, 14).next_below(2) == 0;
   CounterRandom local(plan.seed, Stream::kTest, 15);
   // What DSSP may do wrong few runs show, by their timing: those stay what they were.
   const std::vector<PolicyStage>& stages = plan.config.policy.stages;
@@ -226,7 +226,7 @@ std::string RunPlan::describe() const {
          " threads=" + std::to_string(config.cluster.threads_per_node) +
          " shards=" + std::to_string(config.shards) + " total=" + std::to_string(config.total_iterations) +
          " r=" + (refresh_clocks ? std::to_string(*refresh_clocks) : "null") +
-         (pulls_ahead ? "" : " behind") + (config.grants_ahead ? " granted ahead" : "") +
+         (pulls_before_push ? "" : " behind") + (config.grants_ahead ? " granted ahead" : "") +
          " mini_batch=" + std::to_string(mini_batch) + " deaths=" + std::to_string(dies_at_ns.size()) +
          " leavers=" + std::to_string(leaves_at.size()) + " late=" + std::to_string(comes_at_ns.size()) +
          " returning=" + std::to_string(returns_after_ns.size()) + " cuts=" + std::to_string(cuts.size()) +

@@ -15,13 +15,13 @@ namespace paceline::test {
 
 class ShardLine {
  public:
-  using Hears = std::function<void(const wire::Message&)>;
+  using Receives = std::function<void(const wire::Message&)>;
   // `authority` hears what `shard` says, and the other way round.
-  ShardLine(Network& network, ShardId shard, Hears authority, Hears at_shard, Violations& violations)
+  ShardLine(Network& network, ShardId shard, Receives authority, Receives at_shard, Violations& violations)
       : network_(network),
         shard_(shard_party(shard.value)),
-        authority_hears_(std::move(authority)),
-        shard_hears_(std::move(at_shard)),
+        authority_receives_(std::move(authority)),
+        shard_receives_(std::move(at_shard)),
         violations_(violations) {}
 
   void to_shard(const wire::Message& message) {
@@ -41,63 +41,63 @@ class ShardLine {
   // The shard does, over another connection.
   void goes_on() {
     network_.connect_again(shard_, kAuthorityParty,
-                           [this, heard = shard_channel_.ack()] { reconnects(heard); });
+                           [this, received = shard_channel_.ack()] { reconnects(received); });
   }
-  std::int64_t said_again() const { return said_again_; }
+  std::int64_t retransmitted() const { return retransmitted_; }
 
  private:
   using Channel = server::ReliableChannel;
 
-  void reconnects(std::int64_t heard) {
-    judge(authority_channel_.on_ack(heard));
+  void reconnects(std::int64_t received) {
+    check(authority_channel_.on_ack(received));
     network_.send(kAuthorityParty, shard_, [this, own = authority_channel_.ack()] { is_welcomed(own); });
     for (const wire::Message& message : authority_channel_.unacked())
       retransmit(message, Channel::End::kShard);
   }
-  void is_welcomed(std::int64_t heard) {
+  void is_welcomed(std::int64_t received) {
     if (network_.is_broken(shard_, kAuthorityParty)) return;  // by now
     welcomed_ = true;
-    judge(shard_channel_.on_ack(heard));
+    check(shard_channel_.on_ack(received));
     for (const wire::Message& message : shard_channel_.unacked())
       retransmit(message, Channel::End::kAuthority);
   }
   void retransmit(const wire::Message& message, Channel::End to) {
-    ++said_again_;
+    ++retransmitted_;
     to == Channel::End::kShard ? send_to_shard(message) : send_to_authority(message);
   }
 
   void send_to_shard(const wire::Message& message) {
     network_.send(kAuthorityParty, shard_, [this, message] {
-      if (!says_heard(shard_channel_, message)) return shard_hears_(message);
-      shard_hears_(message);
+      if (!says_acked(shard_channel_, message)) return shard_receives_(message);
+      shard_receives_(message);
       network_.send(shard_, kAuthorityParty,
-                    [this, heard = shard_channel_.ack()] { judge(authority_channel_.on_ack(heard)); });
+                    [this, received = shard_channel_.ack()] { check(authority_channel_.on_ack(received)); });
     });
   }
   void send_to_authority(const wire::Message& message) {
     network_.send(shard_, kAuthorityParty, [this, message] {
-      if (!says_heard(authority_channel_, message)) return authority_hears_(message);
-      authority_hears_(message);
+      if (!says_acked(authority_channel_, message)) return authority_receives_(message);
+      authority_receives_(message);
       network_.send(kAuthorityParty, shard_,
-                    [this, heard = authority_channel_.ack()] { judge(shard_channel_.on_ack(heard)); });
+                    [this, received = authority_channel_.ack()] { check(shard_channel_.on_ack(received)); });
     });
   }
   // As with a heartbeat, too: here after each 8 messages, of whichever end.
-  bool says_heard(Channel& channel, const wire::Message& message) {
+  bool says_acked(Channel& channel, const wire::Message& message) {
     const bool at_once = channel.on_receive(message);
     return ++messages_ % 8 == 0 || at_once;
   }
-  void judge(const Status& heard) {
-    if (!heard.is_ok()) violations_.push_back("server and shard: " + heard.message());
+  void check(const Status& received) {
+    if (!received.is_ok()) violations_.push_back("server and shard: " + received.message());
   }
 
   Network& network_;
   const Party shard_;
-  Hears authority_hears_, shard_hears_;
+  Receives authority_receives_, shard_receives_;
   Violations& violations_;
   Channel authority_channel_{Channel::End::kAuthority}, shard_channel_{Channel::End::kShard};
   bool welcomed_ = true;
-  std::int64_t messages_ = 0, said_again_ = 0;
+  std::int64_t messages_ = 0, retransmitted_ = 0;
 };
 
 }  // namespace paceline::test

@@ -44,7 +44,7 @@ void ShardModel::reconnected(NodeId node) {
   std::erase_if(waiting_, [node](const WaitingPull& pull) { return pull.node == node; });
 }
 
-void ShardModel::hears(const wire::Message& message) {
+void ShardModel::receives(const wire::Message& message) {
   if (const auto* decision = std::get_if<wire::ApplyDecision>(&message.body)) apply(*decision);
   if (const auto* discard = std::get_if<wire::DiscardGradient>(&message.body))
     gradients_.discard(discard->worker, discard->clock);

@@ -31,7 +31,7 @@ class ShardModel {
   std::optional<wire::GradientArrived> takes(const wire::Push& push, const wire::Payload& payload);
 
   // What the authority says.
-  void hears(const wire::Message& message);
+  void receives(const wire::Message& message);
   // The node's connection broke, and it goes on over another one: what was not whole comes again from its
   // begin, and it asks again for what it has not been answered.
   void reconnected(NodeId node);

@@ -16,7 +16,7 @@ namespace paceline::test {
 TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   const testing::Seeds range = testing::seeds(4000);
   std::map<PolicyKind, int> per_policy;
-  int with_comers = 0, turning_eager = 0;
+  int with_joiners = 0, turning_eager = 0;
   Faults faults;
   run_seeds(range, kKeptOfSim, [&](std::uint64_t seed) -> std::string {
     const RunPlan plan = plan_of(seed);
@@ -24,7 +24,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
     if (plan.turns_eager()) ++turning_eager;
     const bool returns =
         !plan.returns_after_ns.empty() && !(plan.dies_at_ns.empty() && plan.leaves_at.empty());
-    if (returns || !plan.comes_at_ns.empty()) ++with_comers;
+    if (returns || !plan.comes_at_ns.empty()) ++with_joiners;
     const Violations violations = simulate(plan, nullptr, &faults);
     if (violations.empty()) return {};
     std::string text = plan.describe();
@@ -33,15 +33,15 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   });
   if (!range.are_the_suites()) return;
   CHECK(per_policy.size() == EnumNames<PolicyKind>::table.size());
-  CHECK(with_comers > 500);
+  CHECK(with_joiners > 500);
   CHECK(turning_eager > 100);
   CHECK(faults.nodes_cut > 2000);
   CHECK(faults.shards_cut > 200);
   CHECK(faults.messages_lost > 2000);
   CHECK(faults.gone_on > 1000);
-  CHECK(faults.said_again_by_nodes > 1000);
-  CHECK(faults.said_again_to_nodes > 500);
-  CHECK(faults.said_again_by_servers > 500);
+  CHECK(faults.retransmitted_by_nodes > 1000);
+  CHECK(faults.retransmitted_to_nodes > 500);
+  CHECK(faults.retransmitted_by_servers > 500);
   CHECK(faults.lost_by_lease > 100);
   CHECK(faults.back_after_lease > 20);
   CHECK(faults.server_crashes > 500);

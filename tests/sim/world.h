@@ -20,7 +20,7 @@ struct Faults {
   std::int64_t messages_lost = 0;
   std::int64_t gone_on = 0;  // nodes' connections that followed one that broke
   // Behind them: gradients and pulls; grants and the like; messages between servers.
-  std::int64_t said_again_by_nodes = 0, said_again_to_nodes = 0, said_again_by_servers = 0;
+  std::int64_t retransmitted_by_nodes = 0, retransmitted_to_nodes = 0, retransmitted_by_servers = 0;
   std::int64_t lost_by_lease = 0;     // nodes cut off for longer
   std::int64_t back_after_lease = 0;  // of them, that came back as another incarnation
   std::int64_t server_crashes = 0;

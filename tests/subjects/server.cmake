@@ -10,7 +10,7 @@ paceline_test(slow_readers_test NOT_TSAN OPTIMIZED SOURCES unit/slow_readers_tes
 find_package(Boost 1.74 REQUIRED CONFIG)
 find_package(Threads REQUIRED)
 paceline_test(authority_test
-  SOURCES unit/authority_test.cc unit/authority_again_test.cc unit/authority_allreduce_test.cc unit/authority_checkpoints_test.cc unit/authority_late_joins_test.cc unit/authority_end_test.cc unit/authority_evaluations_test.cc unit/authority_stop_test.cc unit/authority_follows_test.cc unit/authority_formations_test.cc unit/authority_hand_over_test.cc unit/authority_resume_test.cc
+  SOURCES unit/authority_test.cc unit/authority_again_test.cc unit/authority_allreduce_test.cc unit/authority_checkpoints_test.cc unit/authority_late_joins_test.cc unit/authority_end_test.cc unit/authority_evaluations_test.cc unit/authority_stop_test.cc unit/authority_follows_test.cc unit/authority_formations_test.cc unit/authority_reconfigure_test.cc unit/authority_resume_test.cc
           unit/authority_status_test.cc unit/authority_trace_test.cc unit/authority_waits_test.cc unit/background_test.cc unit/prometheus_text.cc unit/run_record_events_test.cc
           unit/line_writer_test.cc unit/stall_log_test.cc
   LIBS paceline_authority paceline_http paceline_checkpoint_state paceline_config Boost::headers Threads::Threads)

@@ -1,8 +1,8 @@
 # The simulator: its parts, runs worked out by hand, its files, what it refuses.
 paceline_test(simulate_test NOT_TSAN
-  SOURCES unit/simulate_parts_test.cc unit/simulate_judged_test.cc unit/simulate_pipeline_test.cc unit/simulate_run_test.cc unit/simulate_links_test.cc
+  SOURCES unit/simulate_parts_test.cc unit/simulate_checked_test.cc unit/simulate_pipeline_test.cc unit/simulate_run_test.cc unit/simulate_links_test.cc
           unit/simulate_files_test.cc unit/simulate_trace_test.cc unit/staleness_test.cc
-          sim/authority_checker.cc sim/authority_judge.cc
+          sim/authority_checker.cc sim/authority_checks.cc
   LIBS paceline_simulate paceline_tools paceline_config paceline_report paceline_files paceline_wire)
 # Training mode, beside real runs over sockets, whose threads are exactness_test's.
 set(training_libs paceline_simulate paceline_tools paceline_test_cluster paceline_network_task paceline_data paceline_config

@@ -24,7 +24,7 @@ endif()
 # The simulation: the real core and cache rules on a simulated network, with independent checkers.
 # Of worker/client what says again what was lost, of server/store what takes each gradient once, and no socket.
 set(SIM_SOURCES
-  sim/authority_checker.cc sim/authority_judge.cc sim/authority_model.cc sim/authority_resumed.cc sim/end_checks.cc sim/generation.cc
+  sim/authority_checker.cc sim/authority_checks.cc sim/authority_model.cc sim/authority_resumed.cc sim/end_checks.cc sim/generation.cc
   sim/generation_cuts.cc sim/generation_messages.cc sim/generation_saves.cc sim/node_model.cc sim/run_plan.cc
   sim/shard_model.cc sim/world.cc
   ${PROJECT_SOURCE_DIR}/worker/client/gradient_sender.cc ${PROJECT_SOURCE_DIR}/worker/client/unacked_messages.cc

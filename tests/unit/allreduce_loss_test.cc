@@ -284,7 +284,7 @@ Floats parts_of(const Floats& all, const std::optional<std::vector<Range>>& part
 
 struct Tally {
   std::uint64_t given = 0;
-  std::uint64_t anew = 0;
+  std::uint64_t made_again = 0;
   std::uint64_t several = 0;  // formations behind the second
   std::uint64_t skipped = 0;  // of what was given: a step is left out, too
 };
@@ -301,7 +301,7 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
   }
   for (std::thread& thread : threads) thread.join();
   tally.given += authority.was_given() ? 1 : 0;
-  tally.anew += authority.was_made_anew() ? 1 : 0;
+  tally.made_again += authority.was_made_again() ? 1 : 0;
   tally.several += authority.formations() > 2 ? 1 : 0;
   tally.skipped += schedule.not_finite && authority.was_given() ? 1 : 0;
 
@@ -353,7 +353,7 @@ TEST_CASE("those_that_are_left_of_an_all_reduce_go_on_from_the_last_whole_step")
     REQUIRE(violation_of(range.first + i, tally) == "");
   }
   WARN("of " << range.count << " schedules, " << tally.given << " gave a whole step to others ("
-             << tally.skipped << " of which leave one out), " << tally.anew << " made one anew, "
+             << tally.skipped << " of which leave one out), " << tally.made_again << " made one anew, "
              << tally.several << " had more than two formations");
 }
 
@@ -371,7 +371,7 @@ TEST_CASE("who is given a version behind a step that was left out goes on with t
     model.step(mean);
   };
   step(holder, 0);
-  holder.leave_out();
+  holder.skip_step();
   REQUIRE(given.take_over(*holder.state()()).is_ok());
   for (NodeModel* const model : {&holder, &given}) step(*model, 2);
   CHECK(holder.version() == Version(3));

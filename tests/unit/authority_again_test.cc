@@ -4,7 +4,7 @@
 namespace paceline::server {
 namespace {
 
-wire::StepReport said_report(std::uint32_t node, std::int64_t clock) {
+wire::StepReport sent_report(std::uint32_t node, std::int64_t clock) {
   wire::StepReport report;
   report.worker = WorkerId(node, 0);
   report.clock = Clock(clock);
@@ -31,13 +31,13 @@ TEST_CASE(
   run.sent.clear();
   run.authority->node_reconnected(NodeId(0));
   CHECK(run.sent.of<wire::Grant>(kNode0).empty());
-  CHECK(run.refused(kNode0, said_report(0, 0)).code() == StatusCode::kOutOfOrder);  // no fault of its own
-  const auto held = run.sent.of<wire::Held>(kNode0);
+  CHECK(run.refused(kNode0, sent_report(0, 0)).code() == StatusCode::kOutOfOrder);  // no fault of its own
+  const auto held = run.sent.of<wire::HeldNotice>(kNode0);
   REQUIRE(held.size() == 1);
   CHECK((held[0].clock == Clock(1) && held[0].waits_for == WorkerId(1, 0) && held[0].lead == Staleness(1)));
   run.iterate(1, 0);
   REQUIRE(run.sent.of<wire::Grant>(kNode0).size() == 1);
-  CHECK(run.refused(kNode0, said_report(0, 0)).code() == StatusCode::kOutOfOrder);
+  CHECK(run.refused(kNode0, sent_report(0, 0)).code() == StatusCode::kOutOfOrder);
   const auto grants = run.sent.of<wire::Grant>(kNode0);
   REQUIRE(grants.size() == 2);
   CHECK((grants[1].clock == Clock(1) && grants[1].iteration == grants[0].iteration &&
@@ -49,10 +49,10 @@ TEST_CASE(
 
 TEST_CASE("a report said again before its gradient is whole changes nothing and is not answered") {
   TrainingRun run;
-  run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
-  run.say(kNode0, said_report(0, 0));
+  run.send(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
+  run.send(kNode0, sent_report(0, 0));
   run.sent.clear();
-  CHECK(run.refused(kNode0, said_report(0, 0)).code() == StatusCode::kOutOfOrder);
+  CHECK(run.refused(kNode0, sent_report(0, 0)).code() == StatusCode::kOutOfOrder);
   CHECK(run.sent.entries.empty());
 }
 

@@ -17,14 +17,14 @@ RunConfig reducing_stages() {
 
 TEST_CASE("nodes are told of each other once all have said where they are reached") {
   Reducing run;
-  run.say(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
+  run.send(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
   CHECK(run.sent.of<wire::Peers>(kNode1).empty());
-  run.say(kNode0, wire::Peers{0, {"10.0.0.1:7"}});
+  run.send(kNode0, wire::Peers{0, {"10.0.0.1:7"}});
   for (const Peer node : {kNode0, kNode1}) {
-    const auto told = run.sent.of<wire::Peers>(node);
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].token == 70);
-    CHECK(told[0].endpoints == std::vector<std::string>{"10.0.0.1:7", "10.0.0.2:7"});
+    const auto received = run.sent.of<wire::Peers>(node);
+    REQUIRE(received.size() == 1);
+    CHECK(received[0].token == 70);
+    CHECK(received[0].endpoints == std::vector<std::string>{"10.0.0.1:7", "10.0.0.2:7"});
   }
 }
 
@@ -37,18 +37,18 @@ TEST_CASE("in a run with keys the nodes of a formation are told one key, and wit
   run.shard_has(0);
   run.step(0);
   for (const Peer node : {kNode0, kNode1}) {
-    wire::Peers said;
-    said.endpoints = {"10.0.0.1:9"};
-    said.formation = 1;
-    said.version = Version(1);
-    run.say(node, said);
+    wire::Peers reported;
+    reported.endpoints = {"10.0.0.1:9"};
+    reported.formation = 1;
+    reported.version = Version(1);
+    run.send(node, reported);
   }
-  const auto told_0 = run.sent.of<wire::Peers>(kNode0);
-  const auto told_1 = run.sent.of<wire::Peers>(kNode1);
-  CHECK((told_0.front().key == told_1.front().key && told_0.front().key.has_value() == has_keys));
-  REQUIRE((told_0.back().formation == 2 && told_1.back().formation == 2));
-  CHECK((told_0.back().key == told_1.back().key && told_0.back().key.has_value() == has_keys));
-  CHECK((told_0.back().key == told_0.front().key) == !has_keys);
+  const auto received_0 = run.sent.of<wire::Peers>(kNode0);
+  const auto received_1 = run.sent.of<wire::Peers>(kNode1);
+  CHECK((received_0.front().key == received_1.front().key && received_0.front().key.has_value() == has_keys));
+  REQUIRE((received_0.back().formation == 2 && received_1.back().formation == 2));
+  CHECK((received_0.back().key == received_1.back().key && received_0.back().key.has_value() == has_keys));
+  CHECK((received_0.back().key == received_0.front().key) == !has_keys);
 }
 
 TEST_CASE("nodes of which one is reached on its own machine alone end the run, which says what to do") {
@@ -97,7 +97,7 @@ TEST_CASE("a version that waits for its evaluation is kept by node 0 from before
   run.sent.clear();
   run.authority->node_reconnected(NodeId(0));  // which may have missed it
   CHECK(run.place_of<wire::Evaluate>([](const auto& e) { return e.later; }) < run.grant_of(3));
-  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   CHECK_FALSE(run.sent.of<wire::Evaluate>(kNode0).back().later);
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("the iterations of an evaluation's row are mini-batches with local ste
   config.train.total_iterations = 200;
   ReducingFromStart run(config);
   run.step(0);
-  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   CHECK(read_curve(run.config.run.out)->back().iterations == 20);
 }
 
@@ -156,7 +156,7 @@ TEST_CASE(
     report.node = NodeId(node);
     report.workers.push_back({WorkerId(node, 0), {}, 3, 0, 0});
     report.algorithms = {"up to 64 floats: " + std::string(node == 1 ? "tree" : "ring")};
-    run.say(Peer::of(NodeId(node)), report);
+    run.send(Peer::of(NodeId(node)), report);
   }
   run.shard_reports(0);
   REQUIRE(run.over());
@@ -187,7 +187,7 @@ TEST_CASE("a node that ends early in a run that needs every node is the lost one
   config.exchange.on_loss = OnLoss::kStop;
   ReducingFromStart run(config);
   run.step(0);
-  run.say(kNode1, wire::Leave{"its training loop has ended", {}, /*finished=*/true});
+  run.send(kNode1, wire::Leave{"its training loop has ended", {}, /*finished=*/true});
   REQUIRE(run.over());
   const auto shown = run.authority->status([](Peer) { return std::nullopt; }, run.now);
   CHECK((shown.workers[1].state == "lost" && shown.nodes_lost == 1));
@@ -198,19 +198,19 @@ TEST_CASE("a node that ends early in a run that needs every node is the lost one
 
 TEST_CASE("where others go on a node may end early, and when all have, nobody has the parameters") {
   Reducing run;
-  std::vector<std::string> said;
-  run.log = Log::to([&](LogLevel, const std::string& text) { said.push_back(text); });
+  std::vector<std::string> reported;
+  run.log = Log::to([&](LogLevel, const std::string& text) { reported.push_back(text); });
   run.shard_has(0);
   run.step(0);
   for (const Peer node : {kNode1, kNode0}) {
     CHECK(run.authority->training());
-    run.say(node, wire::Leave{"its training loop has ended", {}, /*finished=*/true});
+    run.send(node, wire::Leave{"its training loop has ended", {}, /*finished=*/true});
   }
   REQUIRE(run.over());
   const RunSummary summary = run.summary();
   CHECK((summary.status == "failed" && summary.lost_nodes == 0));
   CHECK(summary.reason == "no node is left that has the run's parameters");
-  CHECK(std::ranges::count(said, "every node has finished early, and the run ends") == 0);
+  CHECK(std::ranges::count(reported, "every node has finished early, and the run ends") == 0);
 }
 
 TEST_CASE("who ends a run by its loss is needed by exchange.on_loss, or until the first step") {
@@ -294,7 +294,7 @@ TEST_CASE("bytes that nodes report to have sent to each other are in the summary
     report.bytes_reduced = 40 + node;
     report.reducing = std::chrono::milliseconds(150);
     if (node == 0) report.algorithms = {"up to 64 floats: ring 1 ms: ring"};
-    run.say(Peer::of(NodeId(node)), report);
+    run.send(Peer::of(NodeId(node)), report);
   }
   run.shard_reports(0);
   REQUIRE(run.over());

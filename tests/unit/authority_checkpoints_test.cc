@@ -168,7 +168,7 @@ TEST_CASE("a shard that cannot write costs this checkpoint alone, and is named")
   run.keep(LogLevel::kWarn, run.warnings);
   run.train(0, 1);
   run.save(0, 1);
-  run.say(kShard1, wire::Saved{ShardId(1), Version(1), {}, "No space left on device"});
+  run.send(kShard1, wire::Saved{ShardId(1), Version(1), {}, "No space left on device"});
   CHECK(run.complete().empty());
   CHECK_FALSE(std::filesystem::exists(run.checkpoints().folder({1, Version(1)})));
   REQUIRE(run.warnings.size() == 1);
@@ -186,14 +186,14 @@ TEST_CASE("a disk that stays full is said ever more seldom, and again after it w
   for (std::int64_t version = 1; version <= 10; ++version) {
     run.train(version - 1, version);
     run.save(0, version);
-    run.say(kShard1, wire::Saved{ShardId(1), Version(version), {}, "No space left on device"});
+    run.send(kShard1, wire::Saved{ShardId(1), Version(version), {}, "No space left on device"});
   }
   REQUIRE(run.warnings.size() == 4);  // 1, 2, 4, 8
   CHECK_THAT(run.warnings[3], Contains("version 8 ") && Contains("8 have failed in a row"));
   run.train(10, 11);
   run.save(11);
   run.train(11, 12);
-  run.say(kShard1, wire::Saved{ShardId(1), Version(12), {}, "No space left on device"});
+  run.send(kShard1, wire::Saved{ShardId(1), Version(12), {}, "No space left on device"});
   run.save(0, 12);
   REQUIRE(run.warnings.size() == 5);
   CHECK_THAT(run.warnings[4], Contains("the newest is that of version 11 of generation 1"));
@@ -234,7 +234,7 @@ TEST_CASE("a run that a signal stops saves its last state, and ends when it is o
   run.iterate(1, 1);
   CHECK(run.versions_to_save() == std::vector<std::int64_t>{2});
   run.answer_model();
-  run.say(kNode0, wire::EvaluationReport{Version(2), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(2), {50.0, 75, 100}, ""});
   run.nodes_report();
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   run.save(2);
@@ -282,7 +282,7 @@ TEST_CASE("a last state that is never written does not hold the end open for eve
   run.iterate(0, 1);
   run.iterate(1, 1);
   run.answer_model();
-  run.say(kNode0, wire::EvaluationReport{Version(2), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(2), {50.0, 75, 100}, ""});
   run.nodes_report();
   run.pass(Checkpoints::kLeases * run.config.cluster.lease + 1s);
   run.errands.do_all(run.now);
@@ -302,7 +302,7 @@ TEST_CASE("a shard that never says that its part is written ends that checkpoint
   run.errands.do_all(run.now);
   REQUIRE(run.warnings.size() == 1);
   CHECK_THAT(run.warnings[0], Contains("version 1") && Contains("shard 1: not written within 600 s"));
-  run.say(kShard1, wire::Saved{ShardId(1), Version(1), {5, 1}, ""});  // too late
+  run.send(kShard1, wire::Saved{ShardId(1), Version(1), {5, 1}, ""});  // too late
   CHECK(run.complete().empty());
   run.train(1, 2);
   run.save(2);
@@ -317,7 +317,7 @@ TEST_CASE(
   run.pass(Checkpoints::kLeases * run.config.cluster.lease + 1s);
   run.errands.do_all(run.now);
   const bool answers = GENERATE(false, true);
-  if (answers) run.say(kShard1, wire::Saved{ShardId(1), Version(1), {5, 2}, ""});
+  if (answers) run.send(kShard1, wire::Saved{ShardId(1), Version(1), {5, 2}, ""});
   run.authority->lost(kNode0, "silent for 10.2 s", run.now);
   run.authority->lost(kNode1, "silent for 10.2 s", run.now);
   CHECK(run.versions_to_save() == std::vector<std::int64_t>(answers ? 2 : 1, 1));
@@ -330,7 +330,7 @@ TEST_CASE(
 TEST_CASE("a run that is complete saves its last state behind its model, so that it can be extended") {
   SavingRun run(saving_run(100));
   run.train(0, 3);
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
   CHECK(run.versions_to_save().empty());
   run.answer_model();
@@ -348,11 +348,11 @@ TEST_CASE("a run that is complete saves its last state behind its model, so that
 TEST_CASE("a last state that cannot be written costs a complete run nothing") {
   SavingRun run(saving_run(100));
   run.train(0, 3);
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
   run.answer_model();
   run.save(0, 3);
-  run.say(kShard1, wire::Saved{ShardId(1), Version(3), {}, "No space left on device"});
+  run.send(kShard1, wire::Saved{ShardId(1), Version(3), {}, "No space left on device"});
   run.ends();
   CHECK(run.authority->result().is_ok());
   CHECK(run.summary().checkpoints->failed == 1);
@@ -370,7 +370,7 @@ RunConfig keeping_the_best() {
 TEST_CASE("keep_best: each evaluated version is saved, and the best one stays beside the newest") {
   SavingRun run(keeping_the_best());
   const auto evaluated = [&](std::int64_t version, std::int64_t correct) {
-    run.say(kNode0, wire::EvaluationReport{Version(version), {50.0, correct, 100}, ""});
+    run.send(kNode0, wire::EvaluationReport{Version(version), {50.0, correct, 100}, ""});
   };
   run.train(0, 1);
   CHECK(run.versions_to_save() == std::vector<std::int64_t>{1});
@@ -389,9 +389,9 @@ TEST_CASE("keep_best: each evaluated version is saved, and the best one stays be
   REQUIRE(best.has_value());
   CHECK((best->id == CheckpointId{1, Version(2)} && best->accuracy == 0.75));
   // The other shards are told which of those that are older stay.
-  const auto told = run.sent.of<wire::ForgetSaved>(kShard1).back();
-  CHECK(told.oldest_kept == CheckpointId{1, Version(4)});
-  CHECK(std::count(told.spared.begin(), told.spared.end(), CheckpointId{1, Version(2)}) == 1);
+  const auto received = run.sent.of<wire::ForgetSaved>(kShard1).back();
+  CHECK(received.oldest_kept == CheckpointId{1, Version(4)});
+  CHECK(std::count(received.spared.begin(), received.spared.end(), CheckpointId{1, Version(2)}) == 1);
 }
 
 TEST_CASE(
@@ -402,7 +402,7 @@ TEST_CASE(
   run.train(1, 2);  // waits for its evaluation
   run.save(2);
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}, {1, Version(1)}});
-  run.say(kNode0, wire::EvaluationReport{Version(1), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(1), {50.0, 75, 100}, ""});
   CHECK(run.checkpoints().best()->id == CheckpointId{1, Version(1)});
   run.resume();
   run.shards_ready();
@@ -414,10 +414,10 @@ TEST_CASE(
   for (const std::uint32_t k : {0U, 1U}) {
     REQUIRE(run.checkpoints().make(after).is_ok());
     REQUIRE(write_file_atomically(run.checkpoints().shard_file(after, ShardId(k)), "12345").is_ok());
-    run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {5, k + 1}, ""});
+    run.send(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {5, k + 1}, ""});
   }
   CHECK(run.complete() == std::vector<CheckpointId>{after, {1, Version(1)}});
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 74, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 74, 100}, ""});
   CHECK(run.checkpoints().best()->id == CheckpointId{1, Version(1)});
 }
 
@@ -428,7 +428,7 @@ TEST_CASE("what a shard says of another's file, twice or too late changes nothin
         StatusCode::kInvalidArgument);
   run.save(0, 1);
   run.save(0, 1);
-  run.say(kShard1, wire::Saved{ShardId(1), Version(7), {5, 1}, ""});
+  run.send(kShard1, wire::Saved{ShardId(1), Version(7), {5, 1}, ""});
   CHECK(run.complete().empty());
   run.save(1, 1);
   CHECK(run.complete().size() == 1);

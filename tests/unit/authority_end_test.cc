@@ -19,7 +19,7 @@ TEST_CASE("a run to its end: model, evaluation, reports, files, and everybody is
   run.answer_model(1, 2.5F);
   run.nodes_report();
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
   CHECK(run.sent.of<wire::RunOver>(kNode1).empty());
   run.ends();
@@ -53,7 +53,7 @@ TEST_CASE("a run that switches names each policy from the first on, and its curv
   run.now = run.now + 2s;
   run.train(0, 3);
   run.answer_model();
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
   run.ends();
   const auto switches = run.summary().switches;
@@ -90,7 +90,7 @@ TEST_CASE(
   for (std::int64_t clock = 0; clock < 3; ++clock) {
     run.correct = clock < 2 ? Metric::kNotCounted : 5;
     run.train(clock, clock + 1);
-    run.say(kNode0, wire::EvaluationReport{Version(clock + 1), {50.0, Metric::kNotCounted, 100}, ""});
+    run.send(kNode0, wire::EvaluationReport{Version(clock + 1), {50.0, Metric::kNotCounted, 100}, ""});
   }
   REQUIRE(warnings.size() == 2);
   CHECK_THAT(warnings[0], Contains("window 0 has no accuracy") && Contains("expected a train_loss"));
@@ -111,7 +111,7 @@ TEST_CASE("while a slow disk takes the final model the authority goes on, and th
   run.answer_model(0, 1.5F);
   run.answer_model(1, 2.5F);
   CHECK(run.errands.waiting() == 1);
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
   run.authority->stop("stopped by a signal", run.now);
   run.pass(Evaluations::kLeases * run.config.cluster.lease);
@@ -147,9 +147,9 @@ TEST_CASE("a run that fails tells shards and nodes together, however long its fi
   run.authority->lost(kShard1, "silent for 10 s", run.now);
   CHECK(run.errands.waiting() == (writing ? 2 : 1));
   for (const Peer peer : {kShard0, kNode0, kNode1}) {
-    const auto told = run.sent.of<wire::RunOver>(peer);
-    REQUIRE(told.size() == 1);
-    CHECK_THAT(told[0].message, Contains("silent for 10 s"));
+    const auto received = run.sent.of<wire::RunOver>(peer);
+    REQUIRE(received.size() == 1);
+    CHECK_THAT(received[0].message, Contains("silent for 10 s"));
   }
   CHECK_FALSE(run.authority->over());
   REQUIRE(run.over());
@@ -165,7 +165,7 @@ TEST_CASE("whatever of its results cannot be written, a run leaves its summary")
   run.train(0, 3);
   run.answer_model();
   run.nodes_report();
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.ends();
   CHECK(run.summary().status == "ok");
   CHECK_THAT(run.authority->result().message(), Contains(in_the_way));
@@ -176,11 +176,11 @@ TEST_CASE("with every node at its own end the run ends well, unless the last is 
   run.train(0, 1);
   const bool is_lost = GENERATE(false, true);
   const wire::Leave at_its_end{"its training loop has ended", std::nullopt, true};
-  run.say(kNode0, at_its_end);
+  run.send(kNode0, at_its_end);
   if (is_lost) {
     run.authority->lost(kNode1, "b", run.now);
   } else {
-    run.say(kNode1, at_its_end);
+    run.send(kNode1, at_its_end);
   }
   run.answer_model();
   run.ends();
@@ -207,7 +207,7 @@ TEST_CASE("an evaluation's row says when its version was reached, not when it wa
   run.now = run.now + 2s;
   run.train(0, 1);
   run.now = run.now + 5s;
-  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 5, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 5, 10}, ""});
   const auto curve = read_curve(run.config.run.out);
   REQUIRE(curve.is_ok());
   REQUIRE_FALSE(curve->empty());
@@ -229,7 +229,7 @@ TEST_CASE("the iterations of the curve are mini-batches in every row, with local
   TrainingRun run(config);
   for (std::int64_t clock = 0; clock < 3; ++clock) {
     run.train(clock, clock + 1);
-    run.say(kNode0, wire::EvaluationReport{Version(clock + 1), {1.0, 5, 10}, ""});
+    run.send(kNode0, wire::EvaluationReport{Version(clock + 1), {1.0, 5, 10}, ""});
   }
   run.answer_model();
   run.nodes_report();
@@ -298,20 +298,20 @@ TEST_CASE("max_seconds and target_accuracy end a run well; a signal ends it as s
   SECTION("max_seconds") {
     run.pass(31s);
     run.iterate(1, 0);
-    run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
+    run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   }
   SECTION("target accuracy") {
     run.iterate(1, 0);
-    run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 6, 10}, ""});
+    run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 6, 10}, ""});
     run.iterate(0, 1);
     run.iterate(1, 1);
-    run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 6, 10}, ""});
+    run.send(kNode0, wire::EvaluationReport{Version(2), {1.0, 6, 10}, ""});
   }
   SECTION("signal") {
     status = "stopped";
     run.authority->stop("stopped by a signal", run.now);
     run.iterate(1, 0);
-    run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
+    run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   }
   CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
   CHECK(run.sent.of<wire::FinishWorker>(kNode1).size() == 1);
@@ -327,7 +327,7 @@ TEST_CASE("max_seconds and target_accuracy end a run well; a signal ends it as s
 TEST_CASE("a node that lives but never reports does not hold the end of the run open") {
   TrainingRun run;
   run.train(0, 3);
-  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
   run.answer_model();
   run.node_reports(0);
   run.pass(RunEnd::kReportLeases * run.config.cluster.lease);
@@ -349,31 +349,31 @@ TEST_CASE(
   run.train(0, 2);
   REQUIRE(run.sent.of<wire::FinishWorker>(kNode1).size() == 1);
   const wire::NodeLost cut_off{NodeId(1), "its connection broke", 0, /*out_of_reach=*/true};
-  const auto told = [&] { return run.sent.of<wire::NodeLost>(kShard0).size(); };
+  const auto received = [&] { return run.sent.of<wire::NodeLost>(kShard0).size(); };
   SECTION("its report is in") {
     run.node_reports(1);
-    run.say(kShard1, cut_off);
-    CHECK(told() == 0);
+    run.send(kShard1, cut_off);
+    CHECK(received() == 0);
     CHECK(run.sent.of<wire::Error>(kNode1).empty());
-    run.say(kShard1, wire::NodeLost{NodeId(1), "it has taken none of the parameters"});
+    run.send(kShard1, wire::NodeLost{NodeId(1), "it has taken none of the parameters"});
     REQUIRE(run.sent.of<wire::Error>(kNode1).size() == 1);
     CHECK(run.sent.of<wire::Error>(kNode1)[0].fatal);
   }
-  SECTION("it owes its report") { run.say(kShard1, cut_off); }
-  CHECK(told() == 1);
+  SECTION("it owes its report") { run.send(kShard1, cut_off); }
+  CHECK(received() == 1);
   CHECK(run.authority->training());
 }
 
 TEST_CASE("emulated steps that did not fit make the run invalid") {
   TrainingRun run;
   run.train(0, 3);
-  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, ""});
   run.answer_model();
   run.node_reports(0);
   wire::NodeReport report;
   report.node = NodeId(1);
   report.workers.push_back({WorkerId(1, 0), {}, 3, 0, 3});
-  run.say(kNode1, report);
+  run.send(kNode1, report);
   run.shards_report();
   CHECK(run.authority->result().code() == StatusCode::kFailedPrecondition);
   CHECK(run.summary().status == "invalid");

@@ -30,13 +30,13 @@ TEST_CASE("an evaluation that takes too long is given up, and its node is asked 
   run.pass(Evaluations::kLeases * run.config.cluster.lease + 1ms);
   REQUIRE(run.sent.of<wire::Release>(kShard0).size() == 1);
   REQUIRE(run.sent.of<wire::Evaluate>(kNode0).size() == 2);
-  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""});  // too late: ignored
+  run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""});  // too late: ignored
   const wire::EvaluationReport again{Version(1), {}, "version 1 is not retained"};
   CHECK(run.refused(kNode0, again).code() == StatusCode::kOutOfOrder);
   CHECK(run.sent.of<wire::Release>(kShard0).size() == 1);
   CHECK(run.refused(kNode1, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""}).code() ==
         StatusCode::kOutOfOrder);
-  run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 5, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(2), {1.0, 5, 10}, ""});
   const auto curve = read_curve(run.config.run.out);
   REQUIRE(curve->size() == 1);
   CHECK((curve->back().version == Version(2) && curve->back().test_accuracy == 0.5));
@@ -64,15 +64,15 @@ TEST_CASE("a final model that could not be evaluated fails the run; one during t
   config.train.eval_every_clocks = 1;
   TrainingRun run(config);
   run.train(0, 2);
-  run.say(kNode0, wire::EvaluationReport{Version(1), {}, "no memory"});
+  run.send(kNode0, wire::EvaluationReport{Version(1), {}, "no memory"});
   const bool finally = GENERATE(false, true);
-  run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
   run.train(2, 3);
-  run.say(kNode0, wire::EvaluationReport{Version(3), {}, "test_batch.bin: cannot read it"});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {}, "test_batch.bin: cannot read it"});
   const auto again = run.sent.of<wire::Evaluate>(kNode0).back();  // once more: the final model is worth it
   REQUIRE((again.version == Version(3) && again.final_model));
   const std::string fault = finally ? "test_batch.bin: cannot read it" : "";
-  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, fault});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, fault});
   run.answer_model();
   run.nodes_report();
   run.ends();

@@ -50,7 +50,7 @@ struct Run {
       if (level == of) lines.push_back(text);
     });
   }
-  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+  void send(Peer from, wire::Body body, std::vector<float> values = {}) {
     const Status taken = authority->handle(from, {std::move(body), payload_of(std::move(values))}, now);
     INFO(taken.message());
     CHECK(taken.is_ok());
@@ -72,12 +72,12 @@ struct Run {
     authority->node_joined(NodeId(0), layout, now, 0, kData);
     authority->node_joined(NodeId(1), layout, now, 0, kData);
     for (std::uint32_t k = 0; k < 2; ++k)
-      say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
+      send(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
   }
   void arrive(std::uint32_t node, std::int64_t clock, std::uint32_t thread = 0) {
     for (std::uint32_t k = 0; k < 2; ++k) {
       const WorkerId worker(node, thread);
-      say(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), worker, Clock(clock), 10, ""});
+      send(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), worker, Clock(clock), 10, ""});
     }
   }
   void iterate(std::uint32_t node, std::int64_t clock, std::uint32_t thread = 0,
@@ -90,7 +90,7 @@ struct Run {
     report.metric = {1.0, correct, 10};
     report.compute = compute;
     report.loss_scale = loss_scale;
-    say(Peer::of(NodeId(node)), report);
+    send(Peer::of(NodeId(node)), report);
   }
   LossScale loss_scale;      // that workers report
   std::int64_t correct = 5;  // likewise, of 10 samples
@@ -106,16 +106,16 @@ struct Run {
     CHECK(pulls[0].exact);
     const wire::Parameters piece{
         pulls[0].request, ShardId(shard), pulls[0].min_version, Revision(6), 0, true, {}};
-    say(Peer::of(ShardId(shard)), piece, std::vector<float>(4, value));
+    send(Peer::of(ShardId(shard)), piece, std::vector<float>(4, value));
   }
   void node_reports(std::uint32_t node) {
     wire::NodeReport report;
     report.node = NodeId(node);
     report.workers.push_back({WorkerId(node, 0), {}, 3, 0, 0});
-    say(Peer::of(NodeId(node)), report);
+    send(Peer::of(NodeId(node)), report);
   }
   void shard_reports(std::uint32_t shard) {
-    say(Peer::of(ShardId(shard)), wire::ShardReport{ShardId(shard), 100, 200, 3, 1});
+    send(Peer::of(ShardId(shard)), wire::ShardReport{ShardId(shard), 100, 200, 3, 1});
   }
   void answer_model() {
     answer_model(0, 1);
@@ -144,7 +144,7 @@ struct Run {
     };
     for (std::size_t i = 0; i < to_save().size(); ++i) {
       for (const std::uint32_t k : {0U, 1U}) {
-        say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), to_save()[i], {}, "No space left on device"});
+        send(Peer::of(ShardId(k)), wire::Saved{ShardId(k), to_save()[i], {}, "No space left on device"});
       }
     }
   }

@@ -39,7 +39,7 @@ struct Following : Run {
     REQUIRE(checkpoints.make(id).is_ok());
     REQUIRE(write_file_atomically(checkpoints.shard_file(id, ShardId(0)), "12345").is_ok());
     for (std::uint32_t k = 0; k < 2; ++k) {
-      say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(version), {5, k + 1}, ""});
+      send(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(version), {5, k + 1}, ""});
     }
   }
 
@@ -73,7 +73,7 @@ void to_the_end(Following& run) {
   run.train(0, 3);
   run.answer_model();
   run.nodes_report();
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
 }
 
 TEST_CASE("a checkpoint of which this one's disk lacks a file is none here, whatever counts") {
@@ -95,7 +95,7 @@ TEST_CASE("a checkpoint of which this one's disk lacks a file is none here, what
 
   run.train(2, 3);
   for (std::uint32_t k = 0; k < 2; ++k) {  // its own has failed, as it says elsewhere
-    run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {5, k + 1}, ""});
+    run.send(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {5, k + 1}, ""});
   }
   CHECK(run.background.done(2, Status::ok(), run.now).is_ok());
   run.wait_for(3);
@@ -155,7 +155,7 @@ TEST_CASE("a trace that counts before this one's disk has it is in this one's su
   run.train(0, 3);
   run.answer_model();
   run.nodes_report();
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.let_go();
   CHECK(run.background.done(0, Status::ok(), run.now).is_ok());  // model.bin
   run.shards_report();

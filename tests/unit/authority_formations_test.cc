@@ -9,7 +9,7 @@ TEST_CASE("a node that goes since another one has gone says which, and that one 
   Reducing run;
   run.reached_at("10.0.0.1:7", "10.0.0.2:7");
   run.shard_has(0);
-  run.say(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
+  run.send(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
   CHECK(run.authority->result().message() ==
         "node 1 lost: node 1 (10.0.0.2:7) closed its connection, says node 0 (exchange.kind: allreduce "
         "needs every node until its first step)");
@@ -27,13 +27,13 @@ struct Stepped : Reducing {
   }
   // Node 1 is lost; node 0, which has that version, has seen it go.
   void seen_by_node_0(std::int64_t version) {
-    wire::Peers said;
-    said.endpoints = {"10.0.0.1:9"};
-    said.formation = 1;
-    said.version = Version(version);
-    said.lost = NodeId(1);
-    said.why = "node 1 (10.0.0.2:7) closed its connection";
-    say(kNode0, said);
+    wire::Peers reported;
+    reported.endpoints = {"10.0.0.1:9"};
+    reported.formation = 1;
+    reported.version = Version(version);
+    reported.lost = NodeId(1);
+    reported.why = "node 1 (10.0.0.2:7) closed its connection";
+    send(kNode0, reported);
     authority->lost(kNode1, "its connection broke", now);
   }
   void node_0_steps(std::int64_t clock) { steps(0, clock); }
@@ -42,12 +42,12 @@ struct Stepped : Reducing {
 TEST_CASE("those that are left when a node is lost are told of each other, and where they go on") {
   Stepped run;
   run.seen_by_node_0(1);
-  const auto told = run.sent.of<wire::Peers>(kNode0);
-  REQUIRE(told.size() == 2);
-  CHECK((told[0].endpoints.empty() && told[0].formation == 1));
-  CHECK(told[0].why == "node 1 (10.0.0.2:7) closed its connection, says node 0");
-  CHECK(told[1].endpoints == std::vector<std::string>{"10.0.0.1:9", ""});
-  CHECK((told[1].formation == 2 && told[1].version == Version(1) && !told[1].holder && told[1].token == 71));
+  const auto received = run.sent.of<wire::Peers>(kNode0);
+  REQUIRE(received.size() == 2);
+  CHECK((received[0].endpoints.empty() && received[0].formation == 1));
+  CHECK(received[0].why == "node 1 (10.0.0.2:7) closed its connection, says node 0");
+  CHECK(received[1].endpoints == std::vector<std::string>{"10.0.0.1:9", ""});
+  CHECK((received[1].formation == 2 && received[1].version == Version(1) && !received[1].holder && received[1].token == 71));
 }
 
 // Version 2 is made of one gradient, or was made of two, one by a node that could not say so any more.
@@ -72,15 +72,15 @@ TEST_CASE("a lost node's report of a step that others have made counts once, wit
 
 TEST_CASE("what a node cannot have seen of a formation is refused") {
   Stepped run;
-  wire::Peers said;
-  said.endpoints = {"10.0.0.1:9"};
-  said.formation = 1;
-  said.version = Version(1);
-  said.lost = NodeId(GENERATE(0, 4000));  // itself, and none of the run's
-  CHECK(run.refused(kNode0, said).code() == StatusCode::kInvalidArgument);
-  said.lost = NodeId(1);
-  said.version = Version(GENERATE(0, 3));
-  CHECK(run.refused(kNode0, said).code() == StatusCode::kInvalidArgument);
+  wire::Peers reported;
+  reported.endpoints = {"10.0.0.1:9"};
+  reported.formation = 1;
+  reported.version = Version(1);
+  reported.lost = NodeId(GENERATE(0, 4000));  // itself, and none of the run's
+  CHECK(run.refused(kNode0, reported).code() == StatusCode::kInvalidArgument);
+  reported.lost = NodeId(1);
+  reported.version = Version(GENERATE(0, 3));
+  CHECK(run.refused(kNode0, reported).code() == StatusCode::kInvalidArgument);
   CHECK(run.sent.of<wire::Peers>(kNode0).empty());
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("a node whose connection broke hears again which nodes are connected, 
   run.authority->node_reconnected(NodeId(1));
   REQUIRE(run.sent.of<wire::Peers>(kNode1).size() == 1);
   CHECK(run.sent.of<wire::Peers>(kNode1)[0].endpoints.size() == 2);
-  run.say(kNode0, wire::Peers{0, {"10.0.0.1:7"}});  // as at the start
+  run.send(kNode0, wire::Peers{0, {"10.0.0.1:7"}});  // as at the start
   CHECK(run.sent.of<wire::Peers>(kNode0).size() == 1);
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("who has made a step of an all-reduce hears whom it waits for") {
   Stepped run;
   run.node_0_steps(1);
   run.pass(std::chrono::milliseconds(200));
-  const auto held = run.sent.of<wire::Held>(kNode0);
+  const auto held = run.sent.of<wire::HeldNotice>(kNode0);
   REQUIRE(held.size() == 1);
   CHECK(
       (held[0].worker == WorkerId(0, 0) && held[0].waits_for == WorkerId(1, 0) && held[0].clock == Clock(2)));
@@ -140,15 +140,15 @@ TEST_CASE("who has the newest version gives it to those that are left and are be
 // It has left the formation because of another, or reaches the one that says so no more.
 TEST_CASE("a node whose connection to another has ended is not lost for that") {
   Stepped run;
-  wire::Peers said;
-  said.endpoints = {"10.0.0.1:9"};
-  said.formation = 1;
-  said.version = Version(1);
-  said.lost = NodeId(1);
-  run.say(kNode0, said);
-  said.endpoints = {"10.0.0.2:9"};
-  said.lost = NodeId(0);
-  run.say(kNode1, said);
+  wire::Peers reported;
+  reported.endpoints = {"10.0.0.1:9"};
+  reported.formation = 1;
+  reported.version = Version(1);
+  reported.lost = NodeId(1);
+  run.send(kNode0, reported);
+  reported.endpoints = {"10.0.0.2:9"};
+  reported.lost = NodeId(0);
+  run.send(kNode1, reported);
   for (const Peer node : {kNode0, kNode1}) {
     CHECK(run.sent.of<wire::Peers>(node).back().endpoints ==
           std::vector<std::string>{"10.0.0.1:9", "10.0.0.2:9"});
@@ -159,16 +159,16 @@ TEST_CASE("a node whose connection to another has ended is not lost for that") {
 TEST_CASE("nodes that meet anew again and again and make no step end the run, which says why") {
   Stepped run;
   for (std::uint32_t formation = 1; !run.over() && formation < 8; ++formation) {
-    wire::Peers said;
-    said.endpoints = {"10.0.0.1:9"};
-    said.formation = formation;
-    said.version = Version(1);
-    said.why = "cannot reach node 1 (10.0.0.2:9): no answer within 10000 ms";
-    run.say(kNode0, said);
+    wire::Peers reported;
+    reported.endpoints = {"10.0.0.1:9"};
+    reported.formation = formation;
+    reported.version = Version(1);
+    reported.why = "cannot reach node 1 (10.0.0.2:9): no answer within 10000 ms";
+    run.send(kNode0, reported);
     if (run.over()) break;
-    said.endpoints = {"10.0.0.2:9"};
-    said.why = "it is told so";
-    run.say(kNode1, said);
+    reported.endpoints = {"10.0.0.2:9"};
+    reported.why = "it is told so";
+    run.send(kNode1, reported);
   }
   REQUIRE(run.authority->result().message() ==
           "3 times one after another the same nodes have met anew, and made no step; at last: cannot "
@@ -193,10 +193,10 @@ TEST_CASE("a node that does not say where it is reached is lost") {
   Stepped run;
   run.authority->lost(kNode1, "silent", run.now);
   run.authority->node_reconnected(NodeId(0));  // which may have missed it
-  const auto told = run.sent.of<wire::Peers>(kNode0);
-  REQUIRE(told.size() == 3);  // between the two the formation that is over
+  const auto received = run.sent.of<wire::Peers>(kNode0);
+  REQUIRE(received.size() == 3);  // between the two the formation that is over
   for (const std::size_t i : {0U, 2U})
-    CHECK((told[i].endpoints.empty() && told[i].why == "node 1 lost: silent"));
+    CHECK((received[i].endpoints.empty() && received[i].why == "node 1 lost: silent"));
   run.pass(MeshFormations::kLeases * run.config.cluster.lease + 1ms);
   CHECK(run.authority->result().message() == "every node was lost before its share was done");
 }
@@ -212,17 +212,17 @@ TEST_CASE("with exchange.on_loss: stop, and before the first step, a loss ends t
   RunConfig config = reducing_run();
   config.exchange.on_loss = OnLoss::kStop;
   Stepped run(config);
-  run.say(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
+  run.send(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
   CHECK_THAT(run.authority->result().message(), Contains("node 1 lost: "));
   Reducing before;
   before.reached_at("10.0.0.1:7", "10.0.0.2:7");
   before.shard_has(0);
-  wire::Peers said;
-  said.endpoints = {"10.0.0.1:9"};
-  said.formation = 1;
-  said.lost = NodeId(1);
-  said.why = "it closed its connection";
-  before.say(kNode0, said);
+  wire::Peers reported;
+  reported.endpoints = {"10.0.0.1:9"};
+  reported.formation = 1;
+  reported.lost = NodeId(1);
+  reported.why = "it closed its connection";
+  before.send(kNode0, reported);
   CHECK_THAT(before.authority->result().message(), Contains("node 1 lost: it closed its connection"));
 }
 
@@ -295,18 +295,18 @@ struct OfThree : Reducing {
           return of_three;
         }()) {
     reached_at("10.0.0.1:7", "10.0.0.2:7");
-    say(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
+    send(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
     shard_has(0);
   }
   // Those that are left meet again, and have these versions.
   void node_2_goes(std::int64_t of_node_0, std::int64_t of_node_1) {
     authority->lost(Peer::of(NodeId(2)), "silent", now);
     for (const std::uint32_t node : {0U, 1U}) {
-      wire::Peers said;
-      said.endpoints = {"10.0.0.1:" + std::to_string(8 + node)};
-      said.formation = 1;
-      said.version = Version(node == 0 ? of_node_0 : of_node_1);
-      say(Peer::of(NodeId(node)), said);
+      wire::Peers reported;
+      reported.endpoints = {"10.0.0.1:" + std::to_string(8 + node)};
+      reported.formation = 1;
+      reported.version = Version(node == 0 ? of_node_0 : of_node_1);
+      send(Peer::of(NodeId(node)), reported);
     }
   }
 };
@@ -323,9 +323,9 @@ TEST_CASE("a step that is not for all workers any more is not made") {
   CHECK(run.authority->result().is_ok());
   run.shard_has(2);
   const auto pull = run.sent.of<wire::Pull>(kShard0).at(0);
-  run.say(kShard0, wire::Parameters{pull.request, ShardId(0), Version(2), Revision(5), 0, true, {}},
+  run.send(kShard0, wire::Parameters{pull.request, ShardId(0), Version(2), Revision(5), 0, true, {}},
           std::vector<float>(8, 1.0F));
-  run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
   for (const std::uint32_t node : {0U, 1U}) run.node_reports(node);
   run.shard_reports(0);
   REQUIRE(run.over());
@@ -363,7 +363,7 @@ TEST_CASE("what is lost for all who are left ends the run, which servers may go 
   ReducingFromStart run(config);
   run.step(0);
   run.authority->lost(kNode1, "silent", run.now);
-  run.say(kNode0, wire::Error{StatusCode::kDataLoss, "the state of node 1 is lost", true});
+  run.send(kNode0, wire::Error{StatusCode::kDataLoss, "the state of node 1 is lost", true});
   REQUIRE(run.over());
   const Status result = run.authority->result();
   CHECK(result.message() == "the state of node 1 is lost, says node 0");

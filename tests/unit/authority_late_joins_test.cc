@@ -41,11 +41,11 @@ TEST_CASE("a node that comes again takes part from its NodeReady on, and nobody 
   CHECK(run.grants(kNode0) == 1);  // clock 2: it goes on
   CHECK(run.grants(kNode1) == 0);
 
-  run.say(kNode1, wire::NodeReady{});
+  run.send(kNode1, wire::NodeReady{});
   REQUIRE(run.grants(kNode1) == 1);
   CHECK(run.sent.of<wire::Grant>(kNode1)[0].clock == Clock(2));
   CHECK(run.sent.of<wire::Grant>(kNode1)[0].min_version == Version(2));
-  CHECK(run.refused(kNode1, wire::NodeReady{}).code() == StatusCode::kOutOfOrder);  // said twice
+  CHECK(run.refused(kNode1, wire::NodeReady{}).code() == StatusCode::kOutOfOrder);  // given twice
   CHECK(run.grants(kNode1) == 1);
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("each plan of other workers than before is in the log, with the clock 
   CHECK(plans.back() == "plan 2 from clock 1, base 2, mini-batches of 128: workers 0.0");
   run.authority->node_joined(NodeId(1), layout_of(8), run.now, kNew);
   run.iterate(0, 1);
-  run.say(kNode1, wire::NodeReady{});
+  run.send(kNode1, wire::NodeReady{});
   for (const std::uint32_t node : {0U, 1U}) run.iterate(node, 2);
   CHECK(plans.size() == 3);
   CHECK(plans.back() == "plan 3 from clock 3, base 5, mini-batches of 128: workers 0.0, 1.0");
@@ -84,9 +84,9 @@ TEST_CASE("each plan of other workers than before is in the log, with the clock 
 TEST_CASE("a run in which a node was lost and came again does each iteration once and says so") {
   LostRun run;
   run.node_1_comes();
-  run.say(kNode1, wire::NodeReady{});
+  run.send(kNode1, wire::NodeReady{});
   run.train_to_the_end();
-  run.say(kNode0,
+  run.send(kNode0,
           wire::EvaluationReport{run.sent.of<wire::Evaluate>(kNode0).at(0).version, {1.0, 1, 10}, ""});
   run.answer_model();
   run.nodes_report();
@@ -101,14 +101,14 @@ TEST_CASE("a run in which a node was lost and came again does each iteration onc
 TEST_CASE("what the process before had sent, or a shard had found out about it, costs the new one nothing") {
   LostRun run;
   run.node_1_comes();
-  run.say(kNode1, wire::NodeReady{});
+  run.send(kNode1, wire::NodeReady{});
   run.sent.clear();
-  run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
+  run.send(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
   CHECK(run.sent.of<wire::DiscardGradient>(kShard1).size() == 1);
-  run.say(kShard1, wire::NodeLost{NodeId(1), "shard 1: silent for 10.1 s", kFormer});
+  run.send(kShard1, wire::NodeLost{NodeId(1), "shard 1: silent for 10.1 s", kFormer});
   CHECK(run.sent.of<wire::Error>(kNode1).empty());
   CHECK(run.sent.of<wire::NodeLost>(kShard0).empty());
-  run.say(kShard1, wire::NodeLost{NodeId(1), "shard 1: silent for 10.1 s", kNew});
+  run.send(kShard1, wire::NodeLost{NodeId(1), "shard 1: silent for 10.1 s", kNew});
   CHECK(run.sent.of<wire::Error>(kNode1).size() == 1);
   REQUIRE(run.sent.of<wire::NodeLost>(kShard0).size() == 1);
   CHECK(run.sent.of<wire::NodeLost>(kShard0)[0].incarnation == kNew);
@@ -117,9 +117,9 @@ TEST_CASE("what the process before had sent, or a shard had found out about it, 
 TEST_CASE("a gradient that fits nothing is still the end of a node that has come again") {
   LostRun run;
   run.node_1_comes();
-  run.say(kNode1, wire::NodeReady{});
+  run.send(kNode1, wire::NodeReady{});
   run.sent.clear();
-  run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(7), 10, ""});
+  run.send(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(7), 10, ""});
   CHECK(run.sent.of<wire::Error>(kNode1).size() == 1);
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("a node that is lost before it took part was nobody's loss") {
   run.authority->lost(kNode1, "its connection broke", run.now);
   CHECK(run.sent.of<wire::NodeLost>(kShard1).size() == 1);
   run.node_1_comes(kNew + 1);
-  run.say(kNode1, wire::NodeReady{});
+  run.send(kNode1, wire::NodeReady{});
   CHECK(run.grants(kNode1) == 1);
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("a node that never says that all servers welcomed it is named, and is 
   run.node_1_comes();
   const auto waits = run.authority->waits([](Peer) { return std::nullopt; });
   REQUIRE_FALSE(waits.empty());
-  CHECK(waits[0].text == "node 1 is let in, and has not said that all servers welcomed it");
+  CHECK(waits[0].text == "node 1 is let in, and has not reported that all servers welcomed it");
   run.pass(60s);
   CHECK(run.sent.of<wire::Error>(kNode1).empty());
   run.pass(1s);
@@ -154,12 +154,12 @@ TEST_CASE("a node that comes as training ends is told how the run went") {
   LostRun run;
   run.node_1_comes();
   run.authority->stop("stopped by a signal", run.now);
-  run.say(kNode1, wire::NodeReady{});
+  run.send(kNode1, wire::NodeReady{});
   CHECK(run.grants(kNode1) == 1);  // the one of the process before
   CHECK(run.authority->may_come(NodeId(1)).code() == StatusCode::kFailedPrecondition);
   run.iterate(0, 1);
   run.answer_model();
-  run.say(kNode0,
+  run.send(kNode0,
           wire::EvaluationReport{run.sent.of<wire::Evaluate>(kNode0).at(0).version, {1.0, 1, 10}, ""});
   run.node_reports(0);
   run.ends();
@@ -200,13 +200,13 @@ TEST_CASE(
   CHECK_FALSE(run.authority->may_lose(NodeId(0)));
   CHECK(run.sent.of<wire::Grant>(kNode0).empty());
   for (std::uint32_t k = 0; k < 2; ++k) {
-    run.say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
+    run.send(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
   }
   CHECK(run.sent.of<wire::Grant>(kNode0).size() == 1);
   CHECK(run.authority->may_lose(NodeId(0)));
   run.iterate(0, 0);
   run.authority->node_joined(NodeId(1), layout, run.now, kNew);
-  run.say(kNode1, wire::NodeReady{});
+  run.send(kNode1, wire::NodeReady{});
   REQUIRE(run.sent.of<wire::Grant>(kNode1).size() == 1);
   CHECK(run.sent.of<wire::Grant>(kNode1)[0].clock == Clock(1));
 }

@@ -45,7 +45,7 @@ TEST_CASE(
   CHECK((decisions[0].sequence == 1 && decisions[0].version_after == Version(2)));
   CHECK(decisions[0].revision_after == Revision(4));
   run.answer_model();
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
   run.disk_is_full();
   run.ends();
@@ -95,7 +95,7 @@ TEST_CASE("the staleness of before a resume is in the record of after it") {
     const CheckpointId id{2, Version(2)};
     REQUIRE(run.checkpoints().make(id).is_ok());
     REQUIRE(write_file_atomically(run.checkpoints().shard_file(id, ShardId(k)), "12345").is_ok());
-    run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(2), {5, 1}, ""});
+    run.send(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(2), {5, 1}, ""});
   }
   const Manifest manifest = run.checkpoints().complete()->checkpoints.at(0);
   CHECK(manifest.id == CheckpointId{2, Version(2)});
@@ -144,7 +144,7 @@ TEST_CASE("what was recorded before goes when training goes on, and other files 
 TEST_CASE("a shard that is ready before any node has come here is no mistake; one of another layout is") {
   ResumedRun run;
   CHECK_FALSE(run.over());
-  run.say(kShard1, wire::ShardReady{ShardId(1), 4711});
+  run.send(kShard1, wire::ShardReady{ShardId(1), 4711});
   REQUIRE(run.over());
   CHECK_THAT(run.authority->result().message(), Contains("layout"));
 }
@@ -161,7 +161,7 @@ TEST_CASE("a node that does not come is lost after start_timeout, and the others
   // It does the rest alone: four iterations.
   for (std::int64_t clock = 1; clock < 5; ++clock) run.iterate(1, clock);
   run.answer_model();
-  run.say(kNode1, wire::EvaluationReport{Version(5), {50.0, 75, 100}, ""});
+  run.send(kNode1, wire::EvaluationReport{Version(5), {50.0, 75, 100}, ""});
   run.node_reports(1);
   run.disk_is_full();
   run.ends();
@@ -352,11 +352,11 @@ TEST_CASE("a shard that reads for long is waited for, and nodes for start_timeou
   SavedRun run;
   run.resume();
   run.come(0);
-  run.say(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash()});
+  run.send(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash()});
   run.pass(run.config.cluster.start_timeout + Checkpoints::kLeases * run.config.cluster.lease);
   CHECK_FALSE(run.authority->over());
   SECTION("it has read") {
-    run.say(kShard1, wire::ShardReady{ShardId(1), layout_of(8).hash()});
+    run.send(kShard1, wire::ShardReady{ShardId(1), layout_of(8).hash()});
     run.pass(run.config.cluster.start_timeout);
     CHECK_FALSE(run.authority->training());
     run.pass(1s);
@@ -401,9 +401,9 @@ TEST_CASE("a node that is on its way in as the last one is lost waits for the ru
   run.answer_model();
   run.ends();
   CHECK_THAT(run.authority->result().message(), Contains("every node was lost"));
-  const auto told = run.sent.of<wire::RunOver>(kNode1);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].resumable);
+  const auto received = run.sent.of<wire::RunOver>(kNode1);
+  REQUIRE(received.size() == 1);
+  CHECK(received[0].resumable);
 }
 
 TEST_CASE("without a checkpoint it is told that the run is over, and who asks then is refused") {
@@ -423,10 +423,10 @@ TEST_CASE("a shard that is lost ends the run, and nodes are told whether it can 
     run.train(0, 1);
     if (saved) run.save(1);
     run.authority->lost(kShard1, "its connection broke", run.now);
-    const auto told = run.sent.of<wire::RunOver>(kNode0);
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].resumable == saved);
-    CHECK(told[0].code == StatusCode::kUnavailable);
+    const auto received = run.sent.of<wire::RunOver>(kNode0);
+    REQUIRE(received.size() == 1);
+    CHECK(received[0].resumable == saved);
+    CHECK(received[0].code == StatusCode::kUnavailable);
   }
 }
 

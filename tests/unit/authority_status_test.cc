@@ -55,9 +55,9 @@ TEST_CASE("where sizes follow speed status, log and summary say how many samples
   config.train.batch_size = 32;
   config.train.total_iterations = 16;
   Run run(config);
-  std::vector<std::string> said;
+  std::vector<std::string> reported;
   run.log = Log::to([&](LogLevel, const std::string& text) {
-    if (text.find(" by speed") != std::string::npos) said.push_back(text);
+    if (text.find(" by speed") != std::string::npos) reported.push_back(text);
   });
   const auto granted = [&](std::uint32_t node) {
     return run.sent.of<wire::Grant>(Peer::of(NodeId(node))).back().samples;
@@ -65,14 +65,14 @@ TEST_CASE("where sizes follow speed status, log and summary say how many samples
   const auto complete = [&](std::uint32_t node, std::int64_t clock, std::int64_t samples) {
     for (std::uint32_t k = 0; k < 2; ++k) {
       const WorkerId worker(node, 0);
-      run.say(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), worker, Clock(clock), samples, ""});
+      run.send(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), worker, Clock(clock), samples, ""});
     }
     wire::StepReport report;
     report.worker = WorkerId(node, 0);
     report.clock = Clock(clock);
     report.computed_version = Version(clock);
     report.metric = {1.0, 5, samples};
-    run.say(Peer::of(NodeId(node)), report);
+    run.send(Peer::of(NodeId(node)), report);
   };
   const auto samples_shown = [&] {
     const RunStatus s = status_of(run);
@@ -90,7 +90,7 @@ TEST_CASE("where sizes follow speed status, log and summary say how many samples
     run.pass((3 * slow - fast) * 1s);
     complete(1, clock, slow);
   }
-  CHECK(said == std::vector<std::string>{"mini-batches by speed, as granted last: node 0: 48, node 1: 16"});
+  CHECK(reported == std::vector<std::string>{"mini-batches by speed, as granted last: node 0: 48, node 1: 16"});
   run.authority->fail(aborted("enough"), run.now);
   REQUIRE(run.over());
   const std::optional<WorkerBatchSizes> sizes = run.summary().batch_sizes;
@@ -128,11 +128,11 @@ TEST_CASE("how stale gradients were is counted while it trains") {
 
 TEST_CASE("who has reported waits for the shard that lacks its gradient") {
   TrainingRun run;
-  run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
+  run.send(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
   wire::StepReport report;
   report.worker = WorkerId(0, 0);
   report.metric = {1.0, 5, 10};
-  run.say(kNode0, report);
+  run.send(kNode0, report);
   const RunStatus s = status_of(run);
   CHECK((s.workers[0].state == "pushing" && s.workers[0].waits_for == "shard 1"));
 }
@@ -216,8 +216,8 @@ TEST_CASE("a stage that computes for longer than another is no straggler") {
   Warned warned;
   run.log = warned.log;
   run.gather();
-  run.say(kNode0, wire::Peers{0, {"10.0.0.1:7"}});
-  run.say(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
+  run.send(kNode0, wire::Peers{0, {"10.0.0.1:7"}});
+  run.send(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
   train_unequally(run, 0, 30);
   CHECK(status_of(run).stragglers.empty());
   CHECK(warned.lines.empty());

@@ -17,19 +17,19 @@ TEST_CASE("an iteration that does not end does not hold up a stop for ever; its 
   CHECK(run.sent.of<wire::Error>(kNode1).empty());
   run.pass(1ms);
   CHECK_FALSE(run.authority->training());
-  const auto told = run.sent.of<wire::Error>(kNode1);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].fatal);
-  CHECK(told[0].message == "worker 1.0 has not finished its iteration of clock 0 within 100 s of the stop");
+  const auto received = run.sent.of<wire::Error>(kNode1);
+  REQUIRE(received.size() == 1);
+  CHECK(received[0].fatal);
+  CHECK(received[0].message == "worker 1.0 has not finished its iteration of clock 0 within 100 s of the stop");
   CHECK(run.sent.of<wire::Error>(kNode0).empty());
-  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   run.answer_model();
   run.node_reports(0);
   run.disk_is_full();
   run.ends();
   CHECK(run.summary().status == (signal ? "stopped" : "ok"));
   REQUIRE(run.summary().lost.size() == 1);
-  CHECK(run.summary().lost[0] == "node 1: " + told[0].message);
+  CHECK(run.summary().lost[0] == "node 1: " + received[0].message);
 }
 
 TEST_CASE("a stop waits for long iterations where iterations are long") {
@@ -56,14 +56,14 @@ TEST_CASE("where sizes follow speed a stop waits for all the rounds that the slo
   const auto complete = [&](std::int64_t clock) {
     const std::int64_t samples = config.train.batch_size;
     for (std::uint32_t k = 0; k < 2; ++k) {
-      run.say(Peer::of(ShardId(k)),
+      run.send(Peer::of(ShardId(k)),
               wire::GradientArrived{ShardId(k), WorkerId(0, 0), Clock(clock), samples, ""});
     }
     wire::StepReport report;
     report.worker = WorkerId(0, 0);
     report.clock = Clock(clock);
     report.metric = {1.0, 5, samples};
-    run.say(kNode0, report);
+    run.send(kNode0, report);
   };
   run.gather();
   run.pass(50s);

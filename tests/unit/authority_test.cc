@@ -8,8 +8,8 @@ TEST_CASE("training begins when every node has joined and every shard is ready, 
   Run run;
   const Layout layout = layout_of(8);
   run.authority->node_joined(NodeId(0), layout, run.now);
-  run.say(kShard0, wire::ShardReady{ShardId(0), layout.hash()});
-  run.say(kShard1, wire::ShardReady{ShardId(1), layout.hash()});
+  run.send(kShard0, wire::ShardReady{ShardId(0), layout.hash()});
+  run.send(kShard1, wire::ShardReady{ShardId(1), layout.hash()});
   CHECK(run.sent.of<wire::Grant>(kNode0).empty());
   run.authority->node_joined(NodeId(1), layout, run.now);
   CHECK(run.sent.of<wire::Grant>(kNode0).size() == 1);
@@ -152,7 +152,7 @@ TEST_CASE("a lost node is in the report, its shards forget it, and the others go
 
   for (const std::int64_t clock : {1, 2, 3, 4}) run.iterate(1, clock);  // two of them were node 0's
   CHECK(run.sent.of<wire::Evaluate>(kNode1).size() == 1);               // the lowest that is still there
-  run.say(kNode1, wire::EvaluationReport{Version(5), {1.0, 1, 10}, ""});
+  run.send(kNode1, wire::EvaluationReport{Version(5), {1.0, 1, 10}, ""});
   run.answer_model(0, 0);
   run.answer_model(1, 0);
   run.node_reports(1);
@@ -163,7 +163,7 @@ TEST_CASE("a lost node is in the report, its shards forget it, and the others go
 
 TEST_CASE("what a lost worker had pushed in part is discarded on every shard") {
   TrainingRun run;
-  run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
+  run.send(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
   run.authority->lost(kNode0, "gone", run.now);
   CHECK(run.sent.of<wire::DiscardGradient>(kShard0).size() == 1);
   CHECK(run.sent.of<wire::DiscardGradient>(kShard1).size() == 1);
@@ -178,7 +178,7 @@ TEST_CASE("a shard that is lost, and a node lost before the start, end the run a
   }
   SECTION("node") {
     run.authority->node_joined(NodeId(1), layout_of(8), run.now);
-    run.say(kNode1, wire::Leave{"data/test_batch.bin: no such file"});
+    run.send(kNode1, wire::Leave{"data/test_batch.bin: no such file"});
     CHECK_THAT(run.authority->result().message(), Contains("node 1") && Contains("test_batch.bin"));
   }
   CHECK(run.over());
@@ -187,14 +187,14 @@ TEST_CASE("a shard that is lost, and a node lost before the start, end the run a
 
 TEST_CASE("a NaN names worker, clock and tensor, and ends the run when it is to stop") {
   TrainingRun run;
-  run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, "conv1.weight"});
+  run.send(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, "conv1.weight"});
   CHECK(run.sent.of<wire::Evaluate>(kNode0).empty());
   run.iterate(0, 0);
-  run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
+  run.send(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
   wire::StepReport report;
   report.worker = WorkerId(1, 0);
   report.metric = {1.0, 0, 10};
-  run.say(kNode1, report);
+  run.send(kNode1, report);
   run.answer_model();
   run.nodes_report();
   run.ends();
@@ -249,7 +249,7 @@ TEST_CASE("a node's report comes once, after its workers' end, with each of its 
   CHECK_THAT(refusal({a, a}, StatusCode::kInvalidArgument),
              Contains("got worker 1.0 at place 1, expected 1.1"));
   CHECK_THAT(refusal({a, WorkerId(0, 1)}, StatusCode::kInvalidArgument), Contains("got worker 0.1"));
-  run.say(kNode1, of({a, b}));
+  run.send(kNode1, of({a, b}));
   CHECK_THAT(refusal({a, b}, StatusCode::kOutOfOrder), Contains("it has reported already"));
 }
 
@@ -257,25 +257,25 @@ TEST_CASE("an arrival that can never be decided is the end of its node, not of t
   TrainingRun run;
   std::string why;
   SECTION("nobody granted it") {
-    run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(9), 10, ""});
+    run.send(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(9), 10, ""});
     why = "not granted";
   }
   SECTION("it was granted, but too early: the worker is held") {
     run.iterate(1, 0);
-    run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(1), 10, ""});
+    run.send(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(1), 10, ""});
     why = "not granted";
   }
   SECTION("the shards were told another number of samples") {
-    run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, ""});
-    run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 11, ""});
+    run.send(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, ""});
+    run.send(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 11, ""});
     why = "expected 10";
   }
   SECTION("its report said another number of samples") {
     wire::StepReport report;
     report.worker = WorkerId(1, 0);
     report.metric = {1.0, 5, 9};
-    run.say(kNode1, report);
-    run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
+    run.send(kNode1, report);
+    run.send(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
     why = "expected 9";
   }
   CHECK_FALSE(run.sent.of<wire::DiscardGradient>(kShard1).empty());
@@ -292,18 +292,18 @@ TEST_CASE("an arrival that can never be decided is the end of its node, not of t
 TEST_CASE("a node that a shard can serve no further is told so and lost, whatever it goes on saying") {
   TrainingRun run;
   run.iterate(0, 0);
-  run.say(kShard1, wire::NodeLost{NodeId(1), "shard 1: refused: push from node 1 in the name of worker 0.0"});
+  run.send(kShard1, wire::NodeLost{NodeId(1), "shard 1: refused: push from node 1 in the name of worker 0.0"});
   const auto errors = run.sent.of<wire::Error>(kNode1);
   REQUIRE(errors.size() == 1);
   CHECK(errors[0].fatal);
   CHECK(run.sent.of<wire::NodeLost>(kShard0).size() == 1);
   CHECK(run.sent.of<wire::Grant>(kNode0).size() == 2);  // the other one goes on
-  run.say(kShard1, wire::NodeLost{NodeId(1), "again"});
+  run.send(kShard1, wire::NodeLost{NodeId(1), "again"});
   CHECK(run.refused(kShard1, wire::NodeLost{NodeId(7), ""}).code() == StatusCode::kInvalidArgument);
   CHECK(run.sent.of<wire::NodeLost>(kShard0).size() == 1);
   run.authority->stop("enough", run.now);
   run.iterate(0, 1);
-  run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
   run.answer_model(0, 0);
   run.answer_model(1, 0);
   run.node_reports(0);
@@ -316,9 +316,9 @@ TEST_CASE("a held grant is announced to its node") {
   TrainingRun run;
   run.iterate(0, 0);
   run.pass(100ms);
-  CHECK(run.sent.of<wire::Held>(kNode0).empty());
+  CHECK(run.sent.of<wire::HeldNotice>(kNode0).empty());
   run.pass(150ms);
-  const auto held = run.sent.of<wire::Held>(kNode0);
+  const auto held = run.sent.of<wire::HeldNotice>(kNode0);
   REQUIRE(held.size() == 1);
   CHECK(held[0].waits_for == WorkerId(1, 0));
 }

@@ -19,7 +19,7 @@ void to_the_end(Run& run) {
   run.train(0, 3);
   run.answer_model();
   run.nodes_report();
-  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.ends();
 }
 

@@ -33,7 +33,7 @@ void gather_all(Run& run) {
     run.authority->node_joined(NodeId(i), layout, run.now);
   }
   for (const std::uint32_t k : {0U, 1U}) {
-    run.say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
+    run.send(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
   }
 }
 
@@ -71,14 +71,14 @@ TEST_CASE("a gradient that is not whole everywhere names the shard that lacks it
   wire::StepReport report;
   report.worker = WorkerId(1, 0);
   report.metric = {1.0, 5, 10};
-  run.say(kNode1, report);
+  run.send(kNode1, report);
   const std::string who =
       "worker 0.0 waits for version 1: worker 1.0 (node 1, last seen 1.4 s ago, clock 0) has "
       "reported, but its gradient is not whole on ";
   CHECK(waits_of(run) == Texts{who + "shard 0 and shard 1 (last seen 0.2 s ago)"});
-  run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, ""});
+  run.send(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, ""});
   CHECK(waits_of(run) == Texts{who + "shard 1 (last seen 0.2 s ago)"});
-  run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
+  run.send(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
   // Both go on: nobody is held, and the next version is everybody's.
   CHECK(waits_of(run) ==
         Texts{"version 2 waits: worker 0.0 (node 0, last seen 0.4 s ago, clock 1) and worker 1.0 "
@@ -94,7 +94,7 @@ TEST_CASE("different causes are different lines, and the same wait keeps its cau
   wire::StepReport report;
   report.worker = WorkerId(1, 0);
   report.metric = {1.0, 5, 10};
-  run.say(kNode1, report);
+  run.send(kNode1, report);
   const auto after = run.authority->waits(seen_long_ago);
   REQUIRE(after.size() == 2);
   CHECK(after[0].cause == before[0].cause);  // worker 2.0 still has not reported
@@ -162,15 +162,15 @@ TEST_CASE(
   config.cluster.nodes = 3;
   config.train.total_iterations = 9;
   ReducingFromStart run(config);
-  for (const std::uint32_t node : {0U, 2U}) run.say(Peer::of(NodeId(node)), wire::Peers{0, {"10.0.0.1:7"}});
+  for (const std::uint32_t node : {0U, 2U}) run.send(Peer::of(NodeId(node)), wire::Peers{0, {"10.0.0.1:7"}});
   CHECK(waits_of(run)[0] ==
         "the nodes' formation waits for node 1 (last seen 1.4 s ago) to say where the others come");
-  run.say(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
+  run.send(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
   for (const std::uint32_t node : {0U, 2U}) {
     wire::StepReport report;
     report.worker = WorkerId(node, 0);
     report.metric = {1.0, 5, 10};
-    run.say(Peer::of(NodeId(node)), report);
+    run.send(Peer::of(NodeId(node)), report);
   }
   CHECK(waits_of(run) ==
         Texts{"2 workers wait for version 1: worker 1.0 (node 1, last seen 1.4 s ago, clock 0) has "
@@ -183,7 +183,7 @@ TEST_CASE("an all-reduce waits for no node that is lost") {
   config.train.total_iterations = 9;
   Reducing run(config);
   run.reached_at("10.0.0.1:7", "10.0.0.2:7");
-  run.say(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
+  run.send(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
   run.shard_has(0);
   run.step(0);
   const bool had_stepped = GENERATE(false, true);
@@ -242,7 +242,7 @@ TEST_CASE("the end names what it waits for, one after another") {
   CHECK(waits_of(run)[0] == "the end waits for the report of node 1 (last seen 1.4 s ago)");
   run.node_reports(1);
   CHECK(waits_of(run) == Texts{evaluation});
-  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
+  run.send(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
   CHECK(waits_of(run) == Texts{"the end waits for the report of shard 0 and shard 1 (last seen 0.2 s ago)"});
   run.shards_report();
   CHECK(waits_of(run) == Texts{"the end waits for its files to be written to " + out});
@@ -262,7 +262,7 @@ TEST_CASE("the end waits for a checkpoint's files, and for what makes one of the
   CHECK(waits_of(run).back() ==
         who + "file of a checkpoint to be written by shard 0 and shard 1 (last seen 0.2 s ago)");
   for (const std::uint32_t k : {0U, 1U})
-    run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {}, ""});
+    run.send(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {}, ""});
   CHECK(waits_of(run).back() == who + "manifest of a checkpoint to be written to " + run.config.run.out);
 }
 

@@ -15,33 +15,33 @@ namespace {
 TEST_CASE("the loop goes on while work takes long, and is told of its end in order") {
   boost::asio::io_context loop;
   std::promise<void> slow;  // the work waits for what only the loop does meanwhile
-  std::vector<std::string> told;
-  BackgroundThread background(loop, [&] { told.push_back("behind"); });
+  std::vector<std::string> received;
+  BackgroundThread background(loop, [&] { received.push_back("behind"); });
   const auto loop_thread = std::this_thread::get_id();
-  const auto tell = [&](const Status& status, Ticks) {
+  const auto notify = [&](const Status& status, Ticks) {
     CHECK(std::this_thread::get_id() == loop_thread);
-    told.push_back(status.message());
+    received.push_back(status.message());
   };
   background.run(
       [&] {
         const bool waited = slow.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready;
         return waited ? unavailable("the disk is full") : internal_error("the loop stood still");
       },
-      tell);
-  background.run([] { return unavailable("second"); }, tell);
+      notify);
+  background.run([] { return unavailable("second"); }, notify);
   boost::asio::post(loop, [&] {
-    CHECK(told.empty());
+    CHECK(received.empty());
     slow.set_value();
   });
-  const auto until_told = boost::asio::make_work_guard(loop);
-  while (told.size() < 4) REQUIRE(loop.run_one_for(std::chrono::seconds(20)) == 1);
-  CHECK(told == std::vector<std::string>{"the disk is full", "behind", "second", "behind"});
+  const auto until_done = boost::asio::make_work_guard(loop);
+  while (received.size() < 4) REQUIRE(loop.run_one_for(std::chrono::seconds(20)) == 1);
+  CHECK(received == std::vector<std::string>{"the disk is full", "behind", "second", "behind"});
 }
 
 TEST_CASE("work that was given is done before its thread ends, though nobody is told") {
   boost::asio::io_context loop;
   bool done = false;
-  bool told = false;
+  bool received = false;
   {
     BackgroundThread background(loop, [] {});
     background.run(
@@ -49,10 +49,10 @@ TEST_CASE("work that was given is done before its thread ends, though nobody is 
           done = true;
           return Status::ok();
         },
-        [&](const Status&, Ticks) { told = true; });
+        [&](const Status&, Ticks) { received = true; });
   }
   CHECK(done);
-  CHECK_FALSE(told);
+  CHECK_FALSE(received);
 }
 
 }  // namespace

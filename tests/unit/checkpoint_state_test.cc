@@ -44,8 +44,8 @@ TEST_CASE("all_of_a_state_comes_back") {
   REQUIRE(back->workers.size() == 4);
   CHECK(back->workers[1].there);
   CHECK(back->workers[1].staleness == 4'000'000'000);
-  CHECK(back->workers[1].anew);
-  CHECK_FALSE(back->workers[0].anew);
+  CHECK(back->workers[1].starts_over);
+  CHECK_FALSE(back->workers[0].starts_over);
   CHECK_FALSE(back->workers[3].there);
   CHECK(back->policy.kind == PolicyKind::kSwitch);
   CHECK(back->policy.threshold == 5);
@@ -116,17 +116,17 @@ TEST_CASE("cut_off_or_changed_bytes_are_refused_or_are_a_state_and_never_an_asse
   const std::string bytes = to_bytes(engine.state());
   REQUIRE(sync::Engine::resumed(config, *engine_state_from_bytes(bytes)).is_ok());
   int refused = 0, taken = 0;
-  const auto look = [&](const std::string& changed) {
+  const auto try_reading = [&](const std::string& changed) {
     const Result<sync::EngineState> state = engine_state_from_bytes(changed);
     const bool is_ok = state.is_ok() && sync::Engine::resumed(config, *state).is_ok();
     ++(is_ok ? taken : refused);
   };
-  for (std::size_t length = 0; length < bytes.size(); ++length) look(bytes.substr(0, length));
+  for (std::size_t length = 0; length < bytes.size(); ++length) try_reading(bytes.substr(0, length));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string changed = bytes;
       changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
-      look(changed);
+      try_reading(changed);
     }
   }
   CounterRandom random(3, Stream::kTest, 24);
@@ -134,7 +134,7 @@ TEST_CASE("cut_off_or_changed_bytes_are_refused_or_are_a_state_and_never_an_asse
     std::string changed = bytes;
     for (int n = 0; n < 4; ++n)
       changed[random.next_below(changed.size())] = static_cast<char>(random.next_u32());
-    look(changed);
+    try_reading(changed);
   }
   CHECK(refused > 10'000);
   CHECK(taken < refused);

@@ -35,9 +35,9 @@ class Later final : public Background {
   std::deque<std::pair<Work, Done>> given_;
 };
 
-struct Told {
+struct Outcome {
   std::vector<std::pair<CheckpointId, Status>> all;
-  ShardWriter::Done tell() {
+  ShardWriter::Done noting() {
     return [this](CheckpointId id, const Result<FileDigest>& written, Ticks) {
       all.emplace_back(id, written.status());
     };
@@ -49,7 +49,7 @@ struct Writing {
   CheckpointFolder folder{run.path(), kTestFingerprint};
   Later background;
   ShardWriter writer{background, folder, owner_of(kFewFloats)};
-  Told told;
+  Outcome received;
 };
 
 TEST_CASE("an image is written behind the loop's back, and its digest is that of the file") {
@@ -78,12 +78,12 @@ TEST_CASE("another shard that empties the folder meanwhile costs no checkpoint")
     }
   });
   for (std::int64_t version = 1; version <= 100; ++version) {
-    if (w.writer.write(image_of(kFewFloats, version), w.told.tell())) w.background.do_next();
+    if (w.writer.write(image_of(kFewFloats, version), w.received.noting())) w.background.do_next();
   }
   over = true;
   other.join();
-  REQUIRE(w.told.all.size() == 100);
-  for (const auto& [id, status] : w.told.all) {
+  REQUIRE(w.received.all.size() == 100);
+  for (const auto& [id, status] : w.received.all) {
     INFO(to_string(id) << ": " << status.message());
     CHECK(status.is_ok());
   }
@@ -101,32 +101,32 @@ TEST_CASE("a folder that goes while its file is being written costs that checkpo
     }
   });
   for (int i = 0; i < 5; ++i) {
-    REQUIRE(w.writer.write(image_of(kFewFloats, 7), w.told.tell()));
+    REQUIRE(w.writer.write(image_of(kFewFloats, 7), w.received.noting()));
     w.background.do_next();
-    const Status status = w.told.all.back().second;
+    const Status status = w.received.all.back().second;
     INFO(status.message());
     CHECK((status.is_ok() || status.code() == StatusCode::kNotFound));
   }
   over = true;
   other.join();
-  REQUIRE(w.writer.write(image_of(kFewFloats, 8), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 8), w.received.noting()));
   w.background.do_next();
-  CHECK(w.told.all.back().second.is_ok());
+  CHECK(w.received.all.back().second.is_ok());
 }
 
 TEST_CASE("what is to be saved while one is being written is skipped and counted, not queued") {
   Writing w;
-  REQUIRE(w.writer.write(image_of(kFewFloats, 7), w.told.tell()));
-  CHECK_FALSE(w.writer.write(image_of(kFewFloats, 8), w.told.tell()));
-  CHECK_FALSE(w.writer.write(image_of(kFewFloats, 9), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 7), w.received.noting()));
+  CHECK_FALSE(w.writer.write(image_of(kFewFloats, 8), w.received.noting()));
+  CHECK_FALSE(w.writer.write(image_of(kFewFloats, 9), w.received.noting()));
   CHECK(w.writer.skipped() == 2);
   CHECK(w.background.given() == 1);
   w.background.do_next();
-  REQUIRE(w.writer.write(image_of(kFewFloats, 10), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 10), w.received.noting()));
   w.background.do_next();
-  REQUIRE(w.told.all.size() == 2);
-  CHECK(w.told.all[0].first == CheckpointId{1, Version(7)});
-  CHECK(w.told.all[1].first == CheckpointId{1, Version(10)});
+  REQUIRE(w.received.all.size() == 2);
+  CHECK(w.received.all[0].first == CheckpointId{1, Version(7)});
+  CHECK(w.received.all[1].first == CheckpointId{1, Version(10)});
 }
 
 TEST_CASE("an image has been let go of when its end is told") {
@@ -142,16 +142,16 @@ TEST_CASE("an image has been let go of when its end is told") {
 
 TEST_CASE("a full disk is told, and the next save goes on") {
   Writing w;
-  REQUIRE(w.writer.write(image_of(kFewFloats, 7), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 7), w.received.noting()));
   {
     const testing::FileSizeLimit full(100);
     w.background.do_next();
   }
-  REQUIRE(w.writer.write(image_of(kFewFloats, 8), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 8), w.received.noting()));
   w.background.do_next();
-  REQUIRE(w.told.all.size() == 2);
-  CHECK(w.told.all[0].second.code() == StatusCode::kResourceExhausted);
-  CHECK(w.told.all[1].second.is_ok());
+  REQUIRE(w.received.all.size() == 2);
+  CHECK(w.received.all[0].second.code() == StatusCode::kResourceExhausted);
+  CHECK(w.received.all[1].second.is_ok());
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST_CASE("a_folder_without_batches_is_refused_and_so_is_one_without_a_test_batc
 }
 
 TEST_CASE("what_else_a_folder_may_hold_is_named") {
-  for (const auto& [name, said] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& [name, reported] : std::vector<std::pair<std::string, std::string>>{
            {"cifar-10-batches-bin/data_batch_1.bin", "data.path is to be its folder cifar-10-batches-bin"},
            {"cifar-10-batches-py/data_batch_1", "cifar-10-batches-py is not CIFAR-10's binary version"},
            {"data_batch_1", "CIFAR-10's Python version"},
@@ -82,7 +82,7 @@ TEST_CASE("what_else_a_folder_may_hold_is_named") {
     std::filesystem::create_directories((folder / name).parent_path());
     write(folder / name, "x");
     CHECK_THAT(read_cifar10_train(folder.path()).status().message(),
-               Contains("holds no data_batch_<n>.bin: ") && Contains(said));
+               Contains("holds no data_batch_<n>.bin: ") && Contains(reported));
   }
 }
 

@@ -57,8 +57,8 @@ class SetTime {
     for (const auto until = now_ + time; now_ < until && !closed_;) {
       now_ = std::min(now_ + kStep, until);
       // One beat may have begun before.
-      const auto looked = [this, beats = beats_ + 2] { return closed_ || beats_ >= beats; };
-      REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), looked));
+      const auto has_checked = [this, beats = beats_ + 2] { return closed_ || beats_ >= beats; };
+      REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), has_checked));
     }
   }
   bool is_closed() {
@@ -120,7 +120,7 @@ struct ClientFixture {
     REQUIRE(status.is_ok());
   }
   // The client has heard this server, and all that it said before.
-  bool is_heard(ScriptedServer& server) {
+  bool is_received(ScriptedServer& server) {
     const wire::Heartbeat asks{.answer = ++asked_};
     server.send(asks);
     return server

@@ -87,16 +87,16 @@ TEST_CASE("a node is not started between generations: it joins the older ones ag
 
 // Before it gives up, which is a long time: the user can mend what is wrong.
 TEST_CASE("a server that does not answer is told of with the reason, and the node keeps trying") {
-  std::promise<std::string> said;
+  std::promise<std::string> reported;
   ClientFixture f;
   f.options.log = Log::to([&, once = std::make_shared<std::once_flag>()](LogLevel, const std::string& line) {
-    if (line.find("does not answer") != line.npos) std::call_once(*once, [&] { said.set_value(line); });
+    if (line.find("does not answer") != line.npos) std::call_once(*once, [&] { reported.set_value(line); });
   });
   f.left = std::make_unique<testing::ScriptedServer>(f.context, f.options.cluster.endpoints[0]);
   auto started = f.start_client();
   REQUIRE(f.left->expect<wire::Join>());
   f.left->send(wire::Welcome{ShardId(0), kLeft});
-  CHECK(said.get_future().get() ==
+  CHECK(reported.get_future().get() ==
         "server shard 1 (" + f.options.cluster.endpoints[1] +
             ") does not answer: it refuses the connection: no server listens there "
             "yet; this node keeps trying");
@@ -157,7 +157,7 @@ TEST_CASE("a join that nobody answers is said again, since whoever was there may
 }
 
 // Times are passed in: how many Joins a server that is away for all that time finds when it is back.
-int joins_said_in(std::chrono::seconds reconnect_timeout, std::chrono::seconds lease) {
+int joins_sent_in(std::chrono::seconds reconnect_timeout, std::chrono::seconds lease) {
   ClusterSection cluster;
   cluster.lease = lease;
   cluster.reconnect_timeout = reconnect_timeout;
@@ -176,9 +176,9 @@ int joins_said_in(std::chrono::seconds reconnect_timeout, std::chrono::seconds l
 }
 
 TEST_CASE("a server that is away for long finds few joins: one for each lease, and at most 33") {
-  CHECK(joins_said_in(60s, 9s) == 6);
-  CHECK(joins_said_in(std::chrono::hours(1), 9s) == 32);
-  CHECK(joins_said_in(std::chrono::hours(24), 1s) <= 33);
+  CHECK(joins_sent_in(60s, 9s) == 6);
+  CHECK(joins_sent_in(std::chrono::hours(1), 9s) == 32);
+  CHECK(joins_sent_in(std::chrono::hours(24), 1s) <= 33);
 }
 
 TEST_CASE("a server that ends once it has welcomed the node is joined again") {
@@ -264,7 +264,7 @@ TEST_CASE("silence is the loss of the server that was silent") {
   f.join();
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
   while (!f.time.is_closed()) {
-    REQUIRE(f.is_heard(authority ? *f.right : *f.left));
+    REQUIRE(f.is_received(authority ? *f.right : *f.left));
     f.time.pass(500ms);
   }
   CHECK_THAT(waiting.get().message(), Catch::Contains("silent for"));

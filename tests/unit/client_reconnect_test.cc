@@ -289,7 +289,7 @@ TEST_CASE("a node that is done says its report again to the authority, and misse
   SECTION("which has ended, as it is to") { f.right.reset(); }
   SECTION("which has lost it, as by its silence") {
     f.right->send(wire::Error{StatusCode::kFailedPrecondition, "node 0 has gone from this run", true});
-    REQUIRE(f.is_heard(*f.right));
+    REQUIRE(f.is_received(*f.right));
   }
   REQUIRE(f.breaks_and_is_back());
   REQUIRE(f.left->expect<wire::NodeReport>());

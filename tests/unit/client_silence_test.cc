@@ -40,7 +40,7 @@ TEST_CASE("a live authority that never answers a report ends the node with what 
   f.client->report({WorkerId(0, 0), Clock(4), Metric{1.0, 1, 2}});
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
   while (!f.time.is_closed()) {  // until GrantWatch::kLeases have passed
-    REQUIRE((f.is_heard(*f.left) && f.is_heard(*f.right)));
+    REQUIRE((f.is_received(*f.left) && f.is_received(*f.right)));
     f.time.pass(1s);
   }
   const Status status = waiting.get();
@@ -86,16 +86,16 @@ TEST_CASE("a held grant is no silence: news of it restart the deadline") {
   f.time.use(f.options);
   f.join();
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0); });
-  // More than two leases long; of the authority nothing but Held is heard.
+  // More than two leases long; of the authority nothing but HeldNotice is heard.
   for (auto held = 1s; held < 5s; held += 1s) {
-    f.left->send(wire::Held{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), held});
-    const auto is_heard = [&] { return f.client->held(0) && f.client->held(0)->held == held; };
+    f.left->send(wire::HeldNotice{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), held});
+    const auto is_received = [&] { return f.client->held(0) && f.client->held(0)->held == held; };
     const Ticks until = steady_now() + 20s;
-    while (!is_heard()) {
+    while (!is_received()) {
       REQUIRE(steady_now() < until);
       std::this_thread::yield();
     }
-    REQUIRE(f.is_heard(*f.right));
+    REQUIRE(f.is_received(*f.right));
     f.time.pass(1500ms);
   }
   f.left->send(wire_grant_of(5, Threshold(1), 4));
@@ -109,11 +109,11 @@ TEST_CASE("servers that were not heard of while this process stood still are not
   std::promise<void> stands;
   std::promise<void> goes_on;
   std::promise<void> noticed;
-  bool said = false;
+  bool reported = false;
   std::shared_future<void> let_go = goes_on.get_future().share();
   // The I/O thread logs a refusal, and stands still in that.
   f.options.log = Log::to([&](LogLevel level, const std::string& text) {
-    if (text.find("stood still") != std::string::npos && !std::exchange(said, true)) noticed.set_value();
+    if (text.find("stood still") != std::string::npos && !std::exchange(reported, true)) noticed.set_value();
     if (level != LogLevel::kWarn) return;
     stands.set_value();
     let_go.wait();
@@ -139,15 +139,15 @@ TEST_CASE("a node that is done waits for the authority alone: the other shards g
   REQUIRE(f.left->expect<wire::NodeReport>());
   f.right.reset();
   for (int times = 0; times < 4; ++times) {
-    REQUIRE(f.is_heard(*f.left));
+    REQUIRE(f.is_received(*f.left));
     f.time.pass(1500ms);
   }
-  const bool told = GENERATE(true, false);
-  told ? f.left->send(wire::RunOver{}) : f.time.pass(2s);
+  const bool received = GENERATE(true, false);
+  received ? f.left->send(wire::RunOver{}) : f.time.pass(2s);
   const Status status = ended.get();
   INFO(status.message());
-  CHECK(status.is_ok() == told);
-  if (!told) CHECK_THAT(status.message(), Catch::Contains("server shard 0") && Catch::Contains("silent"));
+  CHECK(status.is_ok() == received);
+  if (!received) CHECK_THAT(status.message(), Catch::Contains("server shard 0") && Catch::Contains("silent"));
 }
 
 }  // namespace

@@ -46,12 +46,12 @@ TEST_CASE("who_waits_for_welcomes_is_told_who_is_missing_or_why_the_client_was_c
 }
 
 TEST_CASE("the_end_is_what_the_authority_said_first_or_why_the_client_was_closed_without_that") {
-  ClientState told(1);
-  CHECK_FALSE(told.run_over());
-  auto end = std::async(std::launch::async, [&] { return told.await_end(); });
-  told.over(Status::ok());
-  told.over(aborted("said later"));
-  told.close(unavailable("the server has gone"));
+  ClientState received(1);
+  CHECK_FALSE(received.run_over());
+  auto end = std::async(std::launch::async, [&] { return received.await_end(); });
+  received.over(Status::ok());
+  received.over(aborted("said later"));
+  received.close(unavailable("the server has gone"));
   CHECK(end.get().is_ok());
   ClientState untold(1);
   untold.close(unavailable("the server has gone"));

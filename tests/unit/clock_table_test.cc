@@ -1,11 +1,11 @@
-// ClockTable and HeldGrants: who is slowest, and whom that releases.
+// ClockTable and DeferredGrants: who is slowest, and whom that releases.
 #include "common/sync/clock_table.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "common/random.h"
-#include "common/sync/held_grants.h"
+#include "common/sync/deferred_grants.h"
 
 namespace paceline::sync {
 namespace {
@@ -117,7 +117,7 @@ TEST_CASE("who_departed_ahead_of_a_clock_still_contributes_to_it") {
 }
 
 TEST_CASE("the_held_are_released_by_the_floor_they_need_and_then_in_worker_order") {
-  HeldGrants held;
+  DeferredGrants held;
   held.add(Rank(7), Clock(4));
   held.add(Rank(2), Clock(4));
   held.add(Rank(1), Clock(5));
@@ -130,7 +130,7 @@ TEST_CASE("the_held_are_released_by_the_floor_they_need_and_then_in_worker_order
 }
 
 TEST_CASE("whoever_is_taken_out_of_the_held_leaves_the_others_where_they_are") {
-  HeldGrants held;
+  DeferredGrants held;
   for (const std::uint32_t worker : {5U, 1U, 8U, 3U}) held.add(Rank(worker), Clock(4));
   held.remove(Rank(1), Clock(4));  // whose place another one takes
   held.remove(Rank(3), Clock(4));  // that one
@@ -140,7 +140,7 @@ TEST_CASE("whoever_is_taken_out_of_the_held_leaves_the_others_where_they_are") {
 }
 
 TEST_CASE("all_the_held_are_taken_in_worker_order") {
-  HeldGrants held;
+  DeferredGrants held;
   held.add(Rank(7), Clock(4));
   held.add(Rank(2), Clock(6));
   CHECK(held.take_all() == std::vector<Rank>{Rank(2), Rank(7)});

@@ -114,7 +114,7 @@ TEST_CASE("a_file_that_says_versions_and_epochs_alike_is_one_and_an_argument_is_
   CHECK(unknown.train.optimizer.schedule.step_at == std::vector<std::int64_t>{732, 1465, 1953});
   std::string changed = recorded;
   changed.replace(changed.find("warmup_versions: 122"), 20, "warmup_versions: 121");
-  CHECK_THAT(refusal(changed), Contains("schedule.warmup_epochs: said twice, got 122 here, and in "
+  CHECK_THAT(refusal(changed), Contains("schedule.warmup_epochs: given twice, got 122 here, and in "
                                         "train.optimizer.schedule.warmup_versions 121, expected one of the "
                                         "two, or the same"));
 }
@@ -194,7 +194,7 @@ TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key")
             "run.yaml:5: train.total_epochs: how many samples a round has is not known, got "
             "train.local_time"},
            {{"train.optimizer.schedule.warmup_epochs=3", "train.optimizer.schedule.warmup_versions=3"},
-            "command line: train.optimizer.schedule.warmup_epochs: said twice"},
+            "command line: train.optimizer.schedule.warmup_epochs: given twice"},
            {{"train.optimizer.schedule.warmup_epochs=100"},
             "command line: train.optimizer.schedule.warmup_epochs: the warm-up is longer than the run"},
            {{"train.total_epochs=4"},
@@ -216,14 +216,14 @@ TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key")
 }
 
 TEST_CASE("a_run_says_what_scale_and_warm_up_make_of_its_rate") {
-  CHECK(said_rate(load({})) ==
+  CHECK(rate_text(load({})) ==
         "learning rate 0.1 x 8 = 0.8 for 2048 samples a step, after 122 versions of warm-up from 0.1");
-  CHECK(said_rate(load({"train.optimizer.schedule.scale=none"})) ==
+  CHECK(rate_text(load({"train.optimizer.schedule.scale=none"})) ==
         "learning rate 0.1, after 122 versions of warm-up from 0.000819672");
-  CHECK(said_rate(
+  CHECK(rate_text(
             load({"train.optimizer.schedule.scale=root", "train.optimizer.schedule.warmup_versions=0"})) ==
         "learning rate 0.1 x 2.82843 = 0.282843 for 2048 samples a step");
-  CHECK(said_rate(load({"train.optimizer.schedule.scale=none", "train.optimizer.schedule.warmup_versions=0"}))
+  CHECK(rate_text(load({"train.optimizer.schedule.scale=none", "train.optimizer.schedule.warmup_versions=0"}))
             .empty());
 }
 

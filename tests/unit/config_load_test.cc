@@ -372,11 +372,11 @@ TEST_CASE("configurations_that_differ_are_told_apart_by_key_with_both_values") {
   const RunConfig ours = loaded("run: {seed: 7}\ntrain: {batch_size: 32}\nsync: {policy: ssp}");
   CHECK(differing_settings(settings(ours), settings(ours)).empty());
   const RunConfig theirs = loaded("run: {seed: 7, out: elsewhere}\ntrain: {total_iterations: 9}");
-  const std::string said = differing_settings(settings(theirs), settings(ours));
-  CHECK_THAT(said, Contains("train.batch_size: got 128, expected 32; ") &&
+  const std::string reported = differing_settings(settings(theirs), settings(ours));
+  CHECK_THAT(reported, Contains("train.batch_size: got 128, expected 32; ") &&
                        Contains("train.total_iterations: got 9, expected 1000") &&
                        Contains("sync.policy: got bsp, expected ssp"));
-  CHECK_THAT(said, !Contains("seed") && !Contains("out"));
+  CHECK_THAT(reported, !Contains("seed") && !Contains("out"));
   CHECK_THAT(differing_settings(settings(theirs), settings(ours), AgreedBy::kRun),
              !Contains("total_iterations"));
   CHECK_FALSE(settings(loaded("run: {name: plain}")).empty());
@@ -388,10 +388,10 @@ TEST_CASE("a long list of layers is compared whole, though no message holds it")
     for (int i = 0; i < 200; ++i) layers += ", {kind: dense, out: " + width + "}, {kind: relu}";
     return loaded("train: {model: layers, layers: [" + layers + ", {kind: dense, out: 10}]}");
   };
-  const std::vector<std::string> told = settings(deep("8"));
-  for (const std::string& setting : told) CHECK(setting.size() < 4096);
-  CHECK(differing_settings(told, settings(deep("8"))).empty());
-  CHECK_THAT(differing_settings(told, settings(deep("9"))), Contains("train.layers: got "));
+  const std::vector<std::string> received = settings(deep("8"));
+  for (const std::string& setting : received) CHECK(setting.size() < 4096);
+  CHECK(differing_settings(received, settings(deep("8"))).empty());
+  CHECK_THAT(differing_settings(received, settings(deep("9"))), Contains("train.layers: got "));
 }
 
 TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_else") {

@@ -57,12 +57,12 @@ struct Patient {
     return *std::find_if(all.begin(), all.end(), is);
   }
   // Nothing but this check has failed, and that says so.
-  void fails_with(const std::string& check, const std::string& said) const {
+  void fails_with(const std::string& check, const std::string& reported) const {
     for (const Finding& f : findings()) {
       INFO(f.check << ": " << f.detail);
       CHECK((f.verdict == CheckVerdict::kFailed) == (f.check == check));
     }
-    CHECK_THAT(finding(check).detail, Contains(said));
+    CHECK_THAT(finding(check).detail, Contains(reported));
     std::ostringstream printed;
     std::ostringstream errors;
     CHECK(doctor(options, printed, errors) == 1);

@@ -292,10 +292,10 @@ TEST_CASE("who_has_completed_nothing_since_it_came_begins_anew") {
   CHECK(state.workers[0].there);
   SavedCast cast = resumed(config, state);
   join_all(cast);
-  CHECK(cast.grant(0).anew);
-  CHECK_FALSE(cast.grant(1).anew);
+  CHECK(cast.grant(0).starts_over);
+  CHECK_FALSE(cast.grant(1).starts_over);
   cast.complete({0, 1, 2});
-  CHECK_FALSE(cast.grant(0).anew);
+  CHECK_FALSE(cast.grant(0).starts_over);
 }
 
 TEST_CASE("the_threshold_goes_on_from_where_it_was") {

@@ -210,11 +210,11 @@ TEST_CASE(
   const ModelInfo cut{"layers", Version(1), Revision(1), parts.layout};
   REQUIRE(write_model_file(parts.path / "model.bin", cut, parts.parameters).is_ok());
   // And back, by each format.
-  std::ostringstream said;
+  std::ostringstream reported;
   const auto exported = [&](const Folder& from, const std::string& format) {
     const std::string file = (from.path / ("model." + format)).string();
-    const int status = export_model({from.path.string(), format, file}, said, said);
-    INFO(said.str());
+    const int status = export_model({from.path.string(), format, file}, reported, reported);
+    INFO(reported.str());
     REQUIRE(status == 0);
     return file;
   };

@@ -59,15 +59,15 @@ TEST_CASE("a follower is told all from the start, numbered, each turn's last eve
   log.add(event(11));
   CHECK(log.end_turn().empty());  // kept: nobody follows yet
   log.add(event(12));
-  std::vector<wire::Message> told = log.follow();
-  CHECK(told.size() == 2);  // the turn that is under way has not ended
+  std::vector<wire::Message> received = log.follow();
+  CHECK(received.size() == 2);  // the turn that is under way has not ended
   log.add(event(13));
-  for (wire::Message& more : log.end_turn()) told.push_back(std::move(more));
-  REQUIRE(told.size() == 4);
+  for (wire::Message& more : log.end_turn()) received.push_back(std::move(more));
+  REQUIRE(received.size() == 4);
   for (std::int64_t i = 0; i < 4; ++i) {
-    CHECK(told[static_cast<std::size_t>(i)].logged->number == i);
-    CHECK(told[static_cast<std::size_t>(i)].logged->ends_turn == (i % 2 == 1));
-    CHECK(std::get<wire::Release>(told[static_cast<std::size_t>(i)].body).version == Version(10 + i));
+    CHECK(received[static_cast<std::size_t>(i)].logged->number == i);
+    CHECK(received[static_cast<std::size_t>(i)].logged->ends_turn == (i % 2 == 1));
+    CHECK(std::get<wire::Release>(received[static_cast<std::size_t>(i)].body).version == Version(10 + i));
   }
   CHECK(log.end_turn().empty());
 }
@@ -85,9 +85,9 @@ TEST_CASE("a follower that goes before it has all makes room for another, which 
   CHECK(log.held() == 0);
   log.add(event(12));
   CHECK(log.end_turn().empty());
-  const auto told = log.follow();
-  REQUIRE(told.size() == 3);
-  CHECK(told.back().logged->number == 2);
+  const auto received = log.follow();
+  REQUIRE(received.size() == 3);
+  CHECK(received.back().logged->number == 2);
 }
 
 TEST_CASE("once a follower has all, and has gone, nothing is kept, and events are counted on") {
@@ -234,8 +234,8 @@ struct Works {
   void begin(const std::string& name, const Status& result = Status::ok()) {
     background.run([result] { return result; }, [this, name](const Status&, Ticks) { done.push_back(name); },
                    [this, name](const Status& own, const Status& counts) {
-                     const auto said = [](const Status& s) { return s.is_ok() ? "ok" : s.message(); };
-                     here.push_back(name + ": here " + said(own) + ", counts " + said(counts));
+                     const auto reported = [](const Status& s) { return s.is_ok() ? "ok" : s.message(); };
+                     here.push_back(name + ": here " + reported(own) + ", counts " + reported(counts));
                    });
   }
 };
@@ -321,11 +321,11 @@ TEST_CASE("who is to end waits for what counts and is not done here yet, and for
   works.begin("b");
   CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
   CHECK(works.background.is_behind());
-  bool told = false;
-  works.background.when_not_behind([&] { told = true; });
-  CHECK_FALSE(told);
+  bool received = false;
+  works.background.when_caught_up([&] { received = true; });
+  CHECK_FALSE(received);
   works.disk.finish(0);
-  CHECK(told);
+  CHECK(received);
   CHECK_FALSE(works.background.is_behind());
 }
 

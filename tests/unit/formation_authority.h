@@ -98,7 +98,7 @@ class FormationAuthority {
   // Who was taken for lost and was not.
   std::optional<NodeId> blamed() const { return blamed_; }
   bool was_given() const { return given_; }
-  bool was_made_anew() const { return anew_; }
+  bool was_made_again() const { return made_again_; }
 
  private:
   static constexpr std::chrono::seconds kHangs{60};  // nothing here takes a second
@@ -118,7 +118,7 @@ class FormationAuthority {
     if (!next) return;
     newest_ = *next;
     given_ = given_ || next->holder;
-    anew_ = anew_ || (next->number > 1 && next->version == Version(version_));
+    made_again_ = made_again_ || (next->number > 1 && next->version == Version(version_));
     changed_.notify_all();
   }
   void take_step() {
@@ -149,7 +149,7 @@ class FormationAuthority {
   std::optional<NodeId> blamed_;
   std::vector<std::set<std::uint32_t>> in_steps_;
   bool given_ = false;
-  bool anew_ = false;
+  bool made_again_ = false;
 };
 
 }  // namespace paceline::testing

@@ -134,7 +134,7 @@ TEST_CASE("behind_the_push_a_refresh_that_is_only_due_waits_for_the_grant_no_mor
     const auto plan =
         pull_with_push(ahead ? kEagerAlways : behind, Clock(8), Threshold(4), thread, process_with(5, 50));
     CHECK((plan.send && plan.answered_at_once));
-    CHECK(plan.ahead == ahead);
+    CHECK(plan.before_push == ahead);
     CHECK(plan.min_version == Version(5));
     // At the bound it comes with the grant, wherever others would go.
     const auto required =
@@ -148,7 +148,7 @@ TEST_CASE("under_versioned_every_pull_goes_behind_the_push_which_may_complete_a_
     const auto plan =
         pull_with_push(kAlways, Clock(8), Threshold(s), thread_with(5, 50, 7), process_with(5, 50));
     CHECK(plan.send);
-    CHECK_FALSE(plan.ahead);
+    CHECK_FALSE(plan.before_push);
     CHECK_FALSE(plan.answered_at_once);
   }
 }
@@ -158,7 +158,7 @@ TEST_CASE("where_an_exchange_is_hidden_a_pull_is_for_the_iteration_behind_the_ne
   const FreshnessRules hidden{ApplyMode::kVersioned, 1, true, true};
   const auto plan =
       pull_with_push(hidden, Clock(8), Threshold(1), thread_with(7, 70, 8), process_with(8, 80));
-  CHECK((plan.send && !plan.ahead && !plan.answered_at_once));
+  CHECK((plan.send && !plan.before_push && !plan.answered_at_once));
   CHECK(plan.min_version == Version(9));
   // A refresh that is due is for clock 11, as far as it does not wait for this very thread.
   const auto asked = [&](std::int64_t s, const FreshnessRules& rules) {

@@ -229,10 +229,10 @@ TEST_CASE("a withdrawal leaves every bit of what is owed, whatever the values, b
     REQUIRE(parts);
     const auto left = encoder.encode(withdrawn, *parts);
     for (const EncodedFrame& frame : left[2]) {
-      std::vector<float> said(static_cast<std::size_t>(frame.payload.count()));
-      REQUIRE(decode(encoder_of.encoding, frame.payload.bytes(), said).is_ok());
+      std::vector<float> reported(static_cast<std::size_t>(frame.payload.count()));
+      REQUIRE(decode(encoder_of.encoding, frame.payload.bytes(), reported).is_ok());
       overflown =
-          overflown || !std::all_of(said.begin(), said.end(), [](float v) { return std::isfinite(v); });
+          overflown || !std::all_of(reported.begin(), reported.end(), [](float v) { return std::isfinite(v); });
     }
     encoder.withdraw();
     const std::vector<float> gradient = draw(step % 2 == 0 ? 1.0F : factor);

@@ -46,7 +46,7 @@ TEST_CASE(
 
 TEST_CASE("a gradient that the servers look at leaves as it is; one without a loss does not, and says why") {
   TrainFixture f;
-  f.looks = false;
+  f.checks_finite = false;
   f.exchange.at_once = 1;
   f.task.on_backward = [](std::span<float>, const FinalFrom& final_from) { final_from(1); };
   f.task.on_compute = [](std::span<float> gradient) { gradient[1] = std::nanf(""); };
@@ -73,7 +73,7 @@ TEST_CASE("what is final leaves while the rest is computed, and what it hid is b
   std::vector<std::size_t> left;  // at each point of the backward pass
   f.task.on_backward = [&](std::span<float>, const FinalFrom& final_from) {
     left.push_back(f.exchange.pushed_from.size());
-    for (const std::int64_t begin : {2, 1, 1}) {  // said twice, and of nothing
+    for (const std::int64_t begin : {2, 1, 1}) {  // given twice, and of nothing
       final_from(begin);
       left.push_back(f.exchange.pushed_from.size());
     }

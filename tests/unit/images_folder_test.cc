@@ -205,22 +205,22 @@ TEST_CASE("a_folder_that_cannot_be_learned_from_is_refused_with_the_folder_s_nam
 TEST_CASE("an_index_spares_the_second_look_and_a_changed_folder_is_looked_at_again") {
   const Pets pets;
   const fs::path train = pets.at("train");
-  CHECK(index_folder(train, "").value().looked_at == 8);
-  CHECK(index_folder(train, "").value().looked_at == 0);
+  CHECK(index_folder(train, "").value().heads_read == 8);
+  CHECK(index_folder(train, "").value().heads_read == 0);
   put_picture(pets.at("train/dog/new.png"), png_of(1, 1, {1, 2, 3}));
   const FolderIndex grown = index_folder(train, "").value();
-  CHECK(grown.looked_at == 1);
+  CHECK(grown.heads_read == 1);
   CHECK(grown.files.size() == 9);
   put_picture(pets.at("train/dog/new.png"), png_of(2, 1, {1, 2, 3, 4, 5, 6}));
   const FolderIndex changed = index_folder(train, "").value();
-  CHECK(changed.looked_at == 1);
+  CHECK(changed.heads_read == 1);
   CHECK(changed.files.back().info.stored == PictureSize{2, 1});
   fs::remove(pets.at("train/dog/new.png"));
   CHECK(index_folder(train, "").value().files.size() == 8);
   // Whatever is in the file: it is only a shortcut.
   put_picture(train / kIndexName, {'p', 'a', 'c', 'e', '\n', '\t', 'x'});
-  CHECK(index_folder(train, "").value().looked_at == 8);
-  CHECK(index_folder(train, "").value().looked_at == 0);
+  CHECK(index_folder(train, "").value().heads_read == 8);
+  CHECK(index_folder(train, "").value().heads_read == 0);
 }
 
 TEST_CASE("many_files_are_looked_at_by_several_threads_and_each_fault_is_its_own_file_s") {
@@ -246,7 +246,7 @@ TEST_CASE("a_picture_whose_pixels_begin_late_is_found_by_a_longer_look") {
   comment.resize(65'537);
   for (int i = 0; i < 5; ++i) file.insert(file.begin() + 2, comment.begin(), comment.end());
   put_picture(folder.path() / "late.jpg", file);
-  CHECK(look_at_picture(folder.path() / "late.jpg").value().stored == PictureSize{31, 20});
+  CHECK(read_picture_info(folder.path() / "late.jpg").value().stored == PictureSize{31, 20});
 }
 
 // No more files can be opened while this lives.
@@ -265,23 +265,23 @@ TEST_CASE("what_could_not_be_read_this_time_is_looked_at_again_and_is_no_bad_pic
   const fs::path train = pets.at("train");
   const fs::path pipe = train / "cat" / "pipe.jpg";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  for (const std::int64_t looked_at : {9, 1, 1}) {
+  for (const std::int64_t heads_read : {9, 1, 1}) {
     const FolderIndex index = index_folder(train, "").value();
-    CHECK(index.looked_at == looked_at);
+    CHECK(index.heads_read == heads_read);
     CHECK_THAT(index.files.at(4).fault, Catch::EndsWith("it is no regular file"));
   }
   // Without descriptors every picture would be bad.
   const auto bad = std::make_shared<BadPictures>();
   const auto samples = pets.samples(bad);
   std::vector<float> image(3 * 16 * 16);
-  Status looked;
+  Status status;
   Status trained;
   {
     const NoDescriptors now;
-    looked = look_at_picture(train / "cat" / "0.jpg").status();
+    status = read_picture_info(train / "cat" / "0.jpg").status();
     trained = samples->train({0, 0}, image).status();
   }
-  CHECK(looked.code() == StatusCode::kResourceExhausted);
+  CHECK(status.code() == StatusCode::kResourceExhausted);
   CHECK(trained.code() == StatusCode::kResourceExhausted);
   CHECK(bad->count() == 0);
 }
@@ -319,7 +319,7 @@ TEST_CASE("a_png_may_say_behind_its_pixels_how_it_was_held") {
   const fs::path file = pets.at("train/cat/late.png");
   const auto orientation = [&](const Encoded& bytes) {
     put_picture(file, bytes);
-    return look_at_picture(file).value().orientation;
+    return read_picture_info(file).value().orientation;
   };
   const Encoded exif = exif_of(6);
   const Encoded tiff(exif.begin() + 6, exif.end());
@@ -362,9 +362,9 @@ TEST_CASE("where_the_data_cannot_be_written_the_index_goes_to_the_run_directory_
   const fs::path train = pets.at("train");
   fs::create_directories(train / kIndexName);  // no file can be made there, not by root either
   const fs::path other = pets.at("runs/new/run.index");
-  CHECK(index_folder(train, other).value().looked_at == 8);
+  CHECK(index_folder(train, other).value().heads_read == 8);
   CHECK(fs::is_regular_file(other));
-  CHECK(index_folder(train, other).value().looked_at == 0);
+  CHECK(index_folder(train, other).value().heads_read == 0);
   const fs::path nowhere = other / "no folder" / "run.index";
   CHECK_THAT(index_folder(train, nowhere).value().warning,
              Catch::StartsWith("the index of ") && Catch::Contains(nowhere.string()));

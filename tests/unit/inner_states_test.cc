@@ -42,7 +42,7 @@ struct Stepper {
 struct SavedStates {
   testing::TempFolder folder;
   RunConfig config = saving(folder.path());
-  std::vector<std::string> said;
+  std::vector<std::string> reported;
   InnerStates states = again();
 
   static RunConfig saving(const std::filesystem::path& out) {
@@ -54,7 +54,7 @@ struct SavedStates {
   // As of another process.
   InnerStates again() {
     return {config, NodeId(0), Stepper::one_tensor(),
-            Log::to([this](LogLevel, const std::string& line) { said.push_back(line); }), steady_now};
+            Log::to([this](LogLevel, const std::string& line) { reported.push_back(line); }), steady_now};
   }
   // Rounds [from, to) of worker 0.1.
   static void train(InnerStates& of_process, Stepper& worker, std::int64_t from, std::int64_t to) {
@@ -82,10 +82,10 @@ TEST_CASE("an_inner_optimizer_goes_on_from_the_version_that_a_run_is_resumed_at"
   const auto [clock, version, expected] = GENERATE(table<std::int64_t, std::int64_t, float>(
       {{3, 3, 1.875F}, {5, 3, 1.875F}, {6, 6, 1.984375F}, {7, 6, 1.984375F}, {2, 0, 1.0F}}));
   CHECK(run.goes_on(resumed, Clock(clock)) == expected);
-  CAPTURE(run.said);
+  CAPTURE(run.reported);
   CHECK((version == 0
-             ? run.said.back().ends_with("there is no state of it in " + run.config.run.out + "/inner_state")
-             : run.said.back().ends_with("state of version " + std::to_string(version))));
+             ? run.reported.back().ends_with("there is no state of it in " + run.config.run.out + "/inner_state")
+             : run.reported.back().ends_with("state of version " + std::to_string(version))));
   // What was newer is gone, and so not taken for that of the rounds that are done again.
   InnerStates third = run.again();
   CHECK(run.goes_on(third, Clock(100)) == expected);
@@ -100,7 +100,7 @@ TEST_CASE("a_node_that_comes_back_in_a_resumed_run_has_no_state_of_the_rounds_be
   CHECK(run.goes_on(resumed, Clock(3)) == 1.875F);
   InnerStates back = run.again();
   CHECK(run.goes_on(back, Clock(50), Former::kNone) == 1.0F);
-  CHECK_THAT(run.said.back(), Catch::Contains("begins anew: it was lost or comes late"));
+  CHECK_THAT(run.reported.back(), Catch::Contains("begins anew: it was lost or comes late"));
   // Of the next resume it is one of those who were there.
   Stepper later(run.config);
   InnerStates of_third = run.again();
@@ -292,7 +292,7 @@ TEST_CASE("as_many_inner_states_stay_as_servers_may_go_on_from") {
   run.states.begin(1, Clock(0), Former::kNone, worker.steps);
   SavedStates::train(run.states, worker, 0, 300);
   const auto kept = std::distance(std::filesystem::directory_iterator(run.folder / "inner_state"), {});
-  CHECK(kept == run.config.checkpoint.keep + InnerStates::kBehind);
+  CHECK(kept == run.config.checkpoint.keep + InnerStates::kLagMax);
   CHECK(std::filesystem::exists(run.folder / "inner_state/0.1-v000000000300"));
 }
 

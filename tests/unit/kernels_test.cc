@@ -123,7 +123,7 @@ void add_optimizers(std::vector<Operation>& all) {
         return Piece{a.in.data(), in_place ? a.in.data() : a.out.data(), a.gradient.data(), a.n};
       };
       all.push_back({"sgd" + how, [=](const Kernels& k, Arrays& a) { k.sgd(piece(a), 0.0123F, decay); }});
-      all.push_back({"sgd and look" + how,
+      all.push_back({"sgd and check" + how,
                      [=](const Kernels& k, Arrays& a) { k.sgd_and_check(piece(a), 0.0123F, decay); }});
       if (!in_place) {
         all.push_back({"sgd past cache" + how,
@@ -259,7 +259,7 @@ void require_the_first_non_finite(const Kernels& loops) {
 
 // Of one gradient at a time, wherever the value that is not finite stands: in the loop's middle, head or
 // tail.
-void require_steps_that_look(const Kernels& loops) {
+void require_steps_that_check(const Kernels& loops) {
   for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
     for (const std::int64_t n : {0, 1, 15, 16, 17, 33, 70, 300}) {
       Arrays a(Catch::rngSeed(), n, offset, 1'000'000'000);
@@ -375,11 +375,11 @@ TEST_CASE("a_step_that_looks_or_stores_past_the_cache_is_that_step") {
   const Kernels& plain = *kernels::find(InstructionSet::kPlain);
   for_each_short_step([&](kernels::WeightDecay decay, std::int64_t offset, std::int64_t n) {
     const Arrays before(Catch::rngSeed(), n, offset, 4);
-    Arrays expected = before, looking = before, past = before;
+    Arrays expected = before, checked = before, past = before;
     plain.sgd(piece_of(expected), 0.0123F, decay);
-    plain.sgd_and_check(piece_of(looking), 0.0123F, decay);
+    plain.sgd_and_check(piece_of(checked), 0.0123F, decay);
     plain.sgd_past_cache(piece_of(past), 0.0123F, decay);
-    require_the_same(looking, expected, "sgd and look");
+    require_the_same(checked, expected, "sgd and check");
     require_the_same(past, expected, "sgd past cache");
   });
 }
@@ -415,7 +415,7 @@ TEST_CASE("every_set_steps_and_sees_whether_the_gradient_is_finite") {
   for (const auto& [set, name] : {std::pair{InstructionSet::kPlain, "plain"},
                                   {InstructionSet::kAvx2, "avx2"},
                                   {InstructionSet::kAvx512, "avx512"}}) {
-    if (const Kernels* const loops = offered(set, name)) require_steps_that_look(*loops);
+    if (const Kernels* const loops = offered(set, name)) require_steps_that_check(*loops);
   }
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("a run begins where none has been, or one that is over, and nowhere el
     CHECK(!after.is_primary());
   }
   SECTION("the one before is over") {
-    before.resign(LeaderLease::Leave::kForGood);
+    before.resign(LeaderLease::Resign::kForGood);
     shard.serve(before);
     CHECK(before.resigned());
     shard.serve(after);
@@ -131,7 +131,7 @@ TEST_CASE(
   auto& [shard, first, second] = pair;
   shard.serve(second);
   CHECK(!second.is_concluded());
-  first.resign(LeaderLease::Leave::kForGood);
+  first.resign(LeaderLease::Resign::kForGood);
   SECTION("an answer is lost") {
     shard.unheard(first);  // and not carried out
     shard.serve_for(first, 2s);

@@ -112,7 +112,7 @@ TEST_CASE("what follows appears behind what was written before it, unless that i
   Pipe pipe;
   LineWriter shown(pipe.to(), LineWriter::kBytesToShow, missing);
   LineStream stream(shown);
-  const auto log = Log::open(folder / "log", "program", "info", Log::Begin::kAnew, shown);
+  const auto log = Log::open(folder / "log", "program", "info", Log::Begin::kTruncate, shown);
   REQUIRE(log.is_ok());
   for (int i = 0; i < 100; ++i) {
     const std::string line = "line " + std::to_string(i);
@@ -129,7 +129,7 @@ TEST_CASE("what standard error did not take the log counts, and the other way ro
   {
     Pipe pipe;
     LineWriter errors(pipe.to(), LineWriter::kBytesToShow, missing);
-    const auto log = Log::open(folder / "log", "program", "info", Log::Begin::kAnew, errors);
+    const auto log = Log::open(folder / "log", "program", "info", Log::Begin::kTruncate, errors);
     pipe.close_reader();
     CHECK(log->lines_dropped() == 0);
     log->warn("nobody hears this");
@@ -142,7 +142,7 @@ TEST_CASE("what standard error did not take the log counts, and the other way ro
   Pipe pipe;
   {
     LineWriter errors(pipe.to(), LineWriter::kBytesToShow, missing);
-    Log::open("/dev/full", "program", "info", Log::Begin::kBehind, errors)->info("there is no room");
+    Log::open("/dev/full", "program", "info", Log::Begin::kAppend, errors)->info("there is no room");
   }
   CHECK(pipe.read_to("\n") == "program: the log /dev/full lacks 1 line so far: No space left on device\n");
 }

@@ -32,11 +32,11 @@ void LocalCoordinator::report(RoundReport report) {
                           report.own_updates});
 }
 
-std::optional<HeldBack> LocalCoordinator::held(std::uint32_t thread) const {
+std::optional<GrantHold> LocalCoordinator::held(std::uint32_t thread) const {
   const std::lock_guard lock(mutex_);
   const auto held = engine_.held_now(WorkerId(NodeId(0), thread), now_());
   if (!held) return std::nullopt;
-  return HeldBack{held->clock, held->lead, held->waits_for, held->threshold, held->held};
+  return GrantHold{held->clock, held->lead, held->waits_for, held->threshold, held->held};
 }
 
 void LocalCoordinator::close(const Status& why) {

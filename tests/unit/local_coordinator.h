@@ -28,7 +28,7 @@ class LocalCoordinator final : public Coordinator {
   // ---- for training threads (worker/exchange/coordinator.h)
   Result<Instruction> next_instruction(std::uint32_t thread) override;
   void report(RoundReport report) override;
-  std::optional<HeldBack> held(std::uint32_t thread) const override;
+  std::optional<GrantHold> held(std::uint32_t thread) const override;
 
   // Releases every waiter with `why` (not OK), the exchange's, too: a thread cannot go on.
   void close(const Status& why);

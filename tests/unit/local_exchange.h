@@ -41,7 +41,7 @@ class LocalExchange final : public Exchange {
                 ProcessCache& cache, Ticks (*now)());
 
   // Who is told of gradients, by the thread that pushes. Before the first push.
-  void on_arrival(OnArrival tell) { on_arrival_ = std::move(tell); }
+  void on_arrival(OnArrival notify) { on_arrival_ = std::move(notify); }
 
   // ---- for training threads (worker/exchange/exchange.h)
   void push(Contribution gradient) override;

@@ -28,7 +28,7 @@ struct LocalRun {
   LocalCoordinator coordinator;
   SteadyPaceClock steady;
   PaceClock* pace = &steady;              // what rounds and emulated steps are timed by
-  std::vector<std::string> said = {};     // of rounds that end by time
+  std::vector<std::string> reported = {};     // of rounds that end by time
   std::optional<TimedRounds> timed = {};  // where they do
 
   LocalRun(const RunConfig& run, TaskFactory& factory)
@@ -39,7 +39,7 @@ struct LocalRun {
         coordinator(run, exchange, steady_now) {
     if (!run.train.local_time) return;
     timed.emplace(*run.train.local_time, "my.yaml:12", run.cluster.cluster().workers(),
-                  Log::to([this](LogLevel, const std::string& line) { said.push_back(line); }));
+                  Log::to([this](LogLevel, const std::string& line) { reported.push_back(line); }));
   }
 
   static std::vector<float> initial(const TaskFactory& factory) {
@@ -55,7 +55,7 @@ struct LocalRun {
     WorkerContext training{
         .worker = worker,
         .layout = tasks.layout(),
-        .looks = false,
+        .checks_finite = false,
         .batches = batch_limits(config),
         .deadline = std::chrono::seconds(20),
         .coordinator = coordinator,

@@ -416,7 +416,7 @@ TEST_CASE("a_round_ends_by_time_with_what_it_has_and_what_it_leaves_out_is_in_no
   const std::vector<std::string> too_short{
       "my.yaml:12: train.local_time: shorter than a mini-batch, got 1ms, expected 30ms or more: each round "
       "has one"};
-  CHECK(run.said == (time < 30 ? too_short : std::vector<std::string>()));
+  CHECK(run.reported == (time < 30 ? too_short : std::vector<std::string>()));
 }
 
 // The first mini-batch of each thread takes longer, and says nothing of the others.
@@ -426,13 +426,13 @@ TEST_CASE("a_time_is_too_short_where_no_thread_s_later_mini_batches_fit_either")
                                                  {30,
                                                   "my.yaml:12: train.local_time: shorter than a mini-batch, "
                                                   "got 20ms, expected 30ms or more: each round has one"}}));
-  std::string said;
+  std::string reported;
   TimedRounds rounds(std::chrono::milliseconds(20), "my.yaml:12", 2,
-                     Log::to([&](LogLevel, const std::string& line) { said += line; }));
+                     Log::to([&](LogLevel, const std::string& line) { reported += line; }));
   for (const std::int64_t took : {std::int64_t{80}, std::int64_t{80}, later, later, later}) {
     rounds.step_took(std::chrono::milliseconds(took), std::chrono::milliseconds(took));
   }
-  CHECK(said == expected);
+  CHECK(reported == expected);
 }
 
 TEST_CASE("inner_rates_count_mini_batches_of_each_worker_whatever_the_number_of_local_steps") {

@@ -143,7 +143,7 @@ TEST_CASE("what does not fit is refused with both values named") {
   CHECK_FALSE(membership.who("second").has_value());
 }
 
-TEST_CASE("a join said twice is harmless; neither another process nor another connection takes its place") {
+TEST_CASE("a join given twice is harmless; neither another process nor another connection takes its place") {
   Membership membership = at_the_authority();
   REQUIRE(membership.admit(join_of(0, 7), "first", at(0s)).is_ok());
   CHECK(membership.admit(join_of(0, 7), "first", at(0s)).is_ok());

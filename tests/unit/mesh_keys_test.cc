@@ -44,7 +44,7 @@ class Between {
   const std::string& end() {
     stop_.set();
     if (thread_.joinable()) thread_.join();
-    return said_;
+    return printed_;
   }
 
  private:
@@ -65,7 +65,7 @@ class Between {
         const ssize_t got = ::recv((is_one ? one : zero).get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
         if (got <= 0) return;
         std::size_t size = static_cast<std::size_t>(got);
-        if (is_one) said_.append(bytes.data(), size);
+        if (is_one) printed_.append(bytes.data(), size);
         if (!is_one) {
           const auto lies = [&](std::size_t at) { return at >= from_zero && at - from_zero < size; };
           if (does_.flips && lies(*does_.flips)) bytes[*does_.flips - from_zero] ^= 1;
@@ -96,7 +96,7 @@ class Between {
   const std::string to_;
   const Does does_;
   StopFlag stop_;
-  std::string said_;
+  std::string printed_;
   std::thread thread_;
 };
 
@@ -220,17 +220,17 @@ TEST_CASE("a proof is of one formation's key and of both Hellos") {
   const FormationKey key = new_formation_key();
   const std::array<std::byte, 4> hellos{};
   const KeyExchange one, other;
-  const auto is_proven = [&](const FormationKey& of_other, const std::array<std::byte, 4>& heard) {
+  const auto is_proven = [&](const FormationKey& of_other, const std::array<std::byte, 4>& received) {
     const auto connects = one.agree(true, key, other.own(), hellos);
-    const auto accepts = other.agree(false, of_other, one.own(), heard);
+    const auto accepts = other.agree(false, of_other, one.own(), received);
     return accepts->is_proven(connects->proof());
   };
   CHECK(is_proven(key, hellos));
   CHECK_FALSE(is_proven(new_formation_key(), hellos));
   for (const std::size_t changed : {0, 3}) {
-    std::array<std::byte, 4> heard = hellos;
-    heard[changed] = std::byte{1};
-    CHECK_FALSE(is_proven(key, heard));
+    std::array<std::byte, 4> received = hellos;
+    received[changed] = std::byte{1};
+    CHECK_FALSE(is_proven(key, received));
   }
 }
 
@@ -294,25 +294,25 @@ TEST_CASE("what is changed or cut off on the way ends the connection, by name") 
 
 TEST_CASE("who reads along sees no float, and what it repeats later is of no use") {
   constexpr std::size_t kFloats = 64;
-  std::array<std::string, 2> said;
+  std::array<std::string, 2> reported;
   std::optional<FormationKey> key;
   for (const bool has_keys : {false, true}) {
     Ranks ranks(2);
     if (has_keys) key = ranks.key = new_formation_key();
     Between between(ranks.endpoints[0], {});
     for (const Status& status : reduce_through(ranks, between, kFloats)) CHECK(status.message() == "");
-    said[has_keys ? 1 : 0] = between.end();
+    reported[has_keys ? 1 : 0] = between.end();
   }
   const std::vector<float> own = numbers(1, kFloats);
   const std::string some(reinterpret_cast<const char*>(own.data()), 16);
-  CHECK(said[0].find(some) != std::string::npos);
-  CHECK(said[1].find(some) == std::string::npos);
+  CHECK(reported[0].find(some) != std::string::npos);
+  CHECK(reported[1].find(some) == std::string::npos);
 
   Ranks again(2);
   again.key = key;
   const auto to_0 = connect_to(again.endpoints[0], again.stops[1], kWithin);
   REQUIRE(to_0.is_ok());
-  REQUIRE(::send(to_0->get(), said[1].data(), said[1].size(), MSG_NOSIGNAL) == std::ssize(said[1]));
+  REQUIRE(::send(to_0->get(), reported[1].data(), reported[1].size(), MSG_NOSIGNAL) == std::ssize(reported[1]));
   bool hung_up = false;
   std::thread repeats([&] {
     // Rank 0 hangs up.

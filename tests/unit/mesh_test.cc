@@ -43,7 +43,7 @@ class RawRank {
     if (!key_) return true;
     std::array<Hello, 2> hellos = {hello_};
     Seal::Proof by_other;
-    if (!hear(&hellos[1], sizeof(Hello)) || !hear(by_other.data(), by_other.size())) return false;
+    if (!receive(&hellos[1], sizeof(Hello)) || !receive(by_other.data(), by_other.size())) return false;
     seal_ = exchange_.agree(true, *key_, hellos[1].key, std::as_bytes(std::span(hellos)));
     if (seal_ == nullptr || !seal_->is_proven(by_other)) return false;
     const Seal::Proof own = seal_->proof();
@@ -51,17 +51,17 @@ class RawRank {
   }
   // In a frame of its own where there is a key; `less`: of which so many bytes do not leave.
   template <typename Bytes>
-  void say(const Bytes& bytes, std::size_t less = 0) const {
+  void send(const Bytes& bytes, std::size_t less = 0) const {
     const auto plain = std::as_bytes(std::span(&bytes, 1));
-    std::vector<std::byte> leaves(plain.begin(), plain.end());
+    std::vector<std::byte> sent(plain.begin(), plain.end());
     if (seal_ != nullptr) {
       const auto sealed = static_cast<std::uint32_t>(plain.size() + Seal::kOverheadBytes);
-      leaves.resize(sizeof sealed + sealed);
-      std::memcpy(leaves.data(), &sealed, sizeof sealed);
-      seal_->seal(plain, std::span(leaves).subspan(sizeof sealed));
+      sent.resize(sizeof sealed + sealed);
+      std::memcpy(sent.data(), &sealed, sizeof sealed);
+      seal_->seal(plain, std::span(sent).subspan(sizeof sealed));
     }
-    const std::size_t size = leaves.size() - less;
-    REQUIRE(::write(connection_.get(), leaves.data(), size) == static_cast<ssize_t>(size));
+    const std::size_t size = sent.size() - less;
+    REQUIRE(::write(connection_.get(), sent.data(), size) == static_cast<ssize_t>(size));
   }
   // From now on no packet comes here, as where the network has failed.
   void vanish() const {
@@ -85,7 +85,7 @@ class RawRank {
     REQUIRE(connection.is_ok());
     return std::move(connection).value();
   }
-  bool hear(void* into, std::size_t bytes) const {
+  bool receive(void* into, std::size_t bytes) const {
     for (std::size_t got = 0; got < bytes;) {
       pollfd waits = {connection_.get(), POLLIN, 0};
       if (::poll(&waits, 1, static_cast<int>(kWithin.count())) != 1) return false;
@@ -140,15 +140,15 @@ TEST_CASE("a rank that goes is named, and nobody waits for it") {
 }
 
 // Whichever of two ranks notices first says so, and goes; the other one may only see that.
-void check_said(const Ranks& ranks, const std::vector<Status>& ended, const std::string& by_0,
+void check_reported(const Ranks& ranks, const std::vector<Status>& ended, const std::string& by_0,
                 const std::string& by_1) {
-  const auto said = [&](std::uint32_t other, const std::string& what) {
+  const auto reported = [&](std::uint32_t other, const std::string& what) {
     return "node " + std::to_string(other) + " (" + ranks.endpoints[other] + ") " + what;
   };
   const std::string gone = "closed its connection";
-  CHECK((ended[0].message() == said(1, by_0) || ended[1].message() == said(0, by_1)));
-  CHECK((ended[0].message() == said(1, by_0) || ended[0].message() == said(1, gone)));
-  CHECK((ended[1].message() == said(0, by_1) || ended[1].message() == said(0, gone)));
+  CHECK((ended[0].message() == reported(1, by_0) || ended[1].message() == reported(0, by_1)));
+  CHECK((ended[0].message() == reported(1, by_0) || ended[0].message() == reported(1, gone)));
+  CHECK((ended[1].message() == reported(0, by_1) || ended[1].message() == reported(0, gone)));
 }
 
 TEST_CASE("a rank with another plan is named before a float of it is taken") {
@@ -159,7 +159,7 @@ TEST_CASE("a rank with another plan is named before a float of it is taken") {
     kept[rank].assign(static_cast<std::size_t>(plan.floats), 1.0F);
     return mesh.reduce(Program(plan, rank), kept[rank], 0, kWithin);
   });
-  check_said(ranks, ended, "sends 464 floats at 0 of reduction 0, expected 512 floats at 0 of reduction 0",
+  check_reported(ranks, ended, "sends 464 floats at 0 of reduction 0, expected 512 floats at 0 of reduction 0",
              "sends 488 floats at 512 of reduction 0, expected 436 floats at 464 of reduction 0");
   for (const auto& vector : kept) {
     CHECK(std::all_of(vector.begin(), vector.end(), [](float value) { return value == 1.0F; }));
@@ -173,7 +173,7 @@ TEST_CASE("a rank at another reduction is named") {
     std::vector<float> vector(64);
     return mesh.reduce(Program(plan, rank), vector, 5 + rank, kWithin);
   });
-  check_said(ranks, ended, "sends 32 floats at 0 of reduction 6, expected 32 floats at 0 of reduction 5",
+  check_reported(ranks, ended, "sends 32 floats at 0 of reduction 6, expected 32 floats at 0 of reduction 5",
              "sends 32 floats at 32 of reduction 5, expected 32 floats at 32 of reduction 6");
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("who cannot connect for want of a descriptor of its own says of nobody
 TEST_CASE("a rank that does not come is named when the time is over") {
   Ranks ranks(2);
   const auto mesh = ranks.connect(0, milliseconds(1));
-  CHECK(mesh.status().message() == "node 1 (" + ranks.endpoints[1] + ") has not been heard of");
+  CHECK(mesh.status().message() == "node 1 (" + ranks.endpoints[1] + ") has not connected");
 }
 
 TEST_CASE("a stop ends every wait") {
@@ -289,8 +289,8 @@ TEST_CASE("a stop ends every wait") {
     const RawRank other(ranks, 1);
     auto mesh = ranks.connect(0);
     REQUIRE(mesh.is_ok());
-    other.say(RawRank::Head{0, 32, 0});
-    other.say(1.0F);
+    other.send(RawRank::Head{0, 32, 0});
+    other.send(1.0F);
     std::thread stopper([&ranks] { ranks.stops[0].set(); });
     std::vector<float> vector(64);
     const Program program(planned(Algorithm::kRing, 2, 64), 0);
@@ -308,10 +308,10 @@ TEST_CASE("a rank that falls silent in the middle of a transfer is named, with k
   std::vector<float> vector(64);
   const Program program(planned(Algorithm::kRing, 2, 64), 0);
   SECTION("it sends no more") {
-    other.say(RawRank::Head{0, 32, 0});
-    other.say(1.0F);
+    other.send(RawRank::Head{0, 32, 0});
+    other.send(1.0F);
   }
-  SECTION("it sends a part of what begins the transfer") { other.say(RawRank::Head{0, 32, 0}, 3); }
+  SECTION("it sends a part of what begins the transfer") { other.send(RawRank::Head{0, 32, 0}, 3); }
   SECTION("its machine answers no more") {
     if (ranks.key) return;  // a seal changes nothing of it
     other.vanish();

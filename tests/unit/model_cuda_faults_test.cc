@@ -142,7 +142,7 @@ void check_that_each_call_may_fail(const std::function<Status()>& used, std::int
   REQUIRE(used().is_ok());
   const std::int64_t calls = fake_cuda::calls();
   CHECK(fake_cuda::alive() == 0);
-  std::int64_t waited_in_vain = 0;
+  std::int64_t waited_too_long = 0;
   std::int64_t without = 0;
   for (std::int64_t nth = 1; nth <= calls; ++nth) {
     fake_cuda::set_up({});
@@ -150,7 +150,7 @@ void check_that_each_call_may_fail(const std::function<Status()>& used, std::int
     const Status status = used();
     CAPTURE(nth, fake_cuda::failed_call(), status.message());
     if (status.is_ok()) {
-      ++(fake_cuda::failed_call() == "cudaStreamSynchronize" ? waited_in_vain : without);
+      ++(fake_cuda::failed_call() == "cudaStreamSynchronize" ? waited_too_long : without);
     } else {
       std::string named = fake_cuda::failed_call();
       CHECK_THAT(status.message(), Contains(named + ": "));
@@ -158,7 +158,7 @@ void check_that_each_call_may_fail(const std::function<Status()>& used, std::int
     CHECK(fake_cuda::mistakes().empty());
     CHECK(fake_cuda::alive() == 0);
   }
-  CHECK(waited_in_vain == too_late);
+  CHECK(waited_too_long == too_late);
   CHECK(without == passed_over);
 }
 
@@ -446,11 +446,11 @@ TEST_CASE("a_step_that_failed_leaves_the_back_end_fit_for_the_next") {
     const std::int64_t calls = fake_cuda::calls() - before;
     for (std::int64_t nth = 1; nth <= calls; ++nth) {
       fake_cuda::fail_call(nth);
-      std::int64_t said = 0;
+      std::int64_t reported = 0;
       const auto metric = backend->gradient(random_parameters(network, 3), other.all(), got,
-                                            [&said](std::int64_t) { ++said; });
+                                            [&reported](std::int64_t) { ++reported; });
       CHECK_FALSE(metric.is_ok());
-      CHECK(said <= 2);
+      CHECK(reported <= 2);
       REQUIRE(backend->gradient(parameters, batch.all(), got, whole_at_the_end).is_ok());
       CHECK(got == expected);
     }

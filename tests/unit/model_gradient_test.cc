@@ -241,11 +241,11 @@ TEST_CASE("a_mini_batch_in_parts_has_the_gradient_of_the_whole_and_its_metric", 
     const auto in_parts = accumulating(make, 4)(network, samples, 5).value();
     std::vector<float> whole(parameters.size());
     std::vector<float> sum(parameters.size(), std::nanf(""));
-    std::vector<std::vector<float>> said;
+    std::vector<std::vector<float>> reported;
     std::vector<std::int64_t> begins;
     const auto final_from = [&](std::int64_t begin) {
       begins.push_back(begin);
-      said.emplace_back(sum.begin() + begin, sum.end());
+      reported.emplace_back(sum.begin() + begin, sum.end());
     };
     const auto expected = whole_backend->gradient(parameters, batch.all(), whole, whole_at_the_end);
     const auto got = in_parts->gradient(parameters, batch.all(), sum, final_from);
@@ -259,7 +259,7 @@ TEST_CASE("a_mini_batch_in_parts_has_the_gradient_of_the_whole_and_its_metric", 
     REQUIRE(begins.size() == 3);
     CHECK(begins.back() == 0);
     for (std::size_t k = 0; k < begins.size(); ++k) {
-      CHECK(said[k] == std::vector<float>(sum.begin() + begins[k], sum.end()));
+      CHECK(reported[k] == std::vector<float>(sum.begin() + begins[k], sum.end()));
     }
     const auto evaluated = in_parts->evaluate(parameters, batch.all());
     CHECK(evaluated->loss_sum ==

@@ -28,13 +28,13 @@ class WatchedBackend final : public NetworkBackend {
  public:
   WatchedBackend(std::unique_ptr<NetworkBackend> backend, Ahead& ahead)
       : backend_(std::move(backend)), ahead_(ahead) {}
-  ~WatchedBackend() override { look(); }
+  ~WatchedBackend() override { compare(); }
 
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
     const bool comes = !read_.empty() && read_.data() == batch.images.data();
     ahead_.came += comes;
-    look();
+    compare();
     if (comes) read_ = {};
     auto metric = backend_->gradient(parameters, batch, gradient, final_from);
     if (!noted_.empty()) keep(std::exchange(noted_, {}));
@@ -50,7 +50,7 @@ class WatchedBackend final : public NetworkBackend {
   }
   Status forget() override {
     ahead_.forgotten += !read_.empty();
-    look();
+    compare();
     read_ = {};
     return backend_->forget();
   }
@@ -60,7 +60,7 @@ class WatchedBackend final : public NetworkBackend {
     read_ = images;
     was_.assign(images.begin(), images.end());
   }
-  void look() const { ahead_.overwritten += !std::equal(read_.begin(), read_.end(), was_.begin()); }
+  void compare() const { ahead_.overwritten += !std::equal(read_.begin(), read_.end(), was_.begin()); }
 
   const std::unique_ptr<NetworkBackend> backend_;
   Ahead& ahead_;
@@ -274,17 +274,17 @@ TEST_CASE("a_trainer_in_float16_says_its_loss_scale_and_goes_on_with_the_one_tha
   std::vector<float> gradient(parameters.size());
   const auto trainer = (*tasks)->make_trainer(WorkerId(0, 0));
   REQUIRE(trainer.is_ok());
-  const auto scale_behind = [&](std::int64_t position, const LossScale& told) {
+  const auto scale_after = [&](std::int64_t position, const LossScale& received) {
     Step step{};
     step.batch = {position, 4};
-    step.loss_scale = told;
+    step.loss_scale = received;
     REQUIRE((*trainer)->load(step).is_ok());
     REQUIRE((*trainer)->compute(parameters, gradient, whole_at_the_end).is_ok());
     return (*trainer)->loss_scale();
   };
-  const LossScale first = scale_behind(0, {});
+  const LossScale first = scale_after(0, {});
   CHECK((first.scale >= 1.0 && first.good_steps == parts));
-  CHECK(scale_behind(4, {}) == LossScale{first.scale, 2 * parts});
-  CHECK(scale_behind(8, {512.0, 1997}) == LossScale{512.0, 1997 + parts});
-  CHECK(scale_behind(12, {512.0, 1999}) == LossScale{1024.0, parts - 1});
+  CHECK(scale_after(4, {}) == LossScale{first.scale, 2 * parts});
+  CHECK(scale_after(8, {512.0, 1997}) == LossScale{512.0, 1997 + parts});
+  CHECK(scale_after(12, {512.0, 1999}) == LossScale{1024.0, parts - 1});
 }

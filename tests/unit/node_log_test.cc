@@ -43,14 +43,14 @@ TEST_CASE("a log is continued by the next process of its node, not beside the on
   auto first =
       prepare_node_log(config, NodeId(2), ExistingLog::kIsContinued);  // none there is none to refuse
   REQUIRE(first.is_ok());
-  Log::open(first->file, "paceline-worker 2", "info", Log::Begin::kBehind, errors.writer())->info("begun");
+  Log::open(first->file, "paceline-worker 2", "info", Log::Begin::kAppend, errors.writer())->info("begun");
   const auto beside = prepare_node_log(config, NodeId(2), ExistingLog::kIsContinued);
   CHECK_THAT(beside.status().message(), Contains("still alive"));
 
   first->lock.reset();
   const auto second = prepare_node_log(config, NodeId(2), ExistingLog::kIsContinued);
   REQUIRE(second.is_ok());
-  Log::open(second->file, "paceline-worker 2", "info", Log::Begin::kBehind, errors.writer())->info("gone on");
+  Log::open(second->file, "paceline-worker 2", "info", Log::Begin::kAppend, errors.writer())->info("gone on");
   std::stringstream text;
   text << std::ifstream(second->file).rdbuf();
   CHECK_THAT(text.str(), Contains("begun") && Contains("gone on"));

@@ -210,26 +210,26 @@ TEST_CASE("what takes a thread much longer than usual is told of in the log, and
   const bool loads = GENERATE(true, false);
   const bool stopped = loads;  // two of the four, since each takes seconds
   const std::string what = loads ? "the mini-batch of clock 1" : "the gradient of clock 1";
-  std::promise<void> told, over;
-  std::atomic<bool> is_told{false};
+  std::promise<void> received, over;
+  std::atomic<bool> is_notified{false};
   int times = 0;
   Run run;
   run.parts.computes_on = "GPU 1";
   (loads ? run.parts.on_load : run.parts.on_compute) = [&] {
     if (++times < 2) return;
     if (stopped) run.node->request_stop("stopped by a signal");
-    told.get_future().wait_for(20s);
+    received.get_future().wait_for(20s);
   };
   run.log = Log::to([&](LogLevel, const std::string& text) {
-    const bool tells =
+    const bool reports =
         text.ends_with(": worker 0.0 " + (loads ? "loads " + what : "computes " + what + " on GPU 1"));
-    if (tells && !is_told.exchange(true)) told.set_value();
+    if (reports && !is_notified.exchange(true)) received.set_value();
     if (text.starts_with("over after ") && text.ends_with(what + " of worker 0.0")) over.set_value();
   });
   run.train_once();
   stopped ? run.begin_iteration(1) : run.iterate(1);
   CHECK(over.get_future().wait_for(20s) == std::future_status::ready);
-  CHECK(is_told);
+  CHECK(is_notified);
   if (!stopped) run.finish();
   const Status ended = run.ended.get();
   CHECK(ended.message() == (stopped ? "stopped by a signal" : ""));
@@ -319,7 +319,7 @@ TEST_CASE(
   wire::Pins pins;
   pins.fail = GENERATE(false, true);
   std::mutex mutex;
-  std::vector<std::string> said;
+  std::vector<std::string> reported;
   std::atomic<int> alive{0};
   {
     Run run;
@@ -328,7 +328,7 @@ TEST_CASE(
     run.config.cluster.shared_memory = SharedMemory::kOn;
     run.log = Log::to([&](LogLevel level, const std::string& text) {
       const std::lock_guard lock(mutex);
-      if (level == LogLevel::kWarn) said.push_back(text);
+      if (level == LogLevel::kWarn) reported.push_back(text);
     });
     const auto memory = wire::segment(wire::parameter_segment_bytes(run.parts.floats));
     run.server.reset();
@@ -346,7 +346,7 @@ TEST_CASE(
   CHECK(pins.held == 0);
   const std::string once =
       "servers' memory cannot be pinned, and parameters take longer to the GPU: no more pages may be locked";
-  CHECK(said == (pins.fail ? std::vector{once} : std::vector<std::string>()));
+  CHECK(reported == (pins.fail ? std::vector{once} : std::vector<std::string>()));
 }
 
 TEST_CASE("a node whose task cannot have the memory of a thread cache ends, and says why") {

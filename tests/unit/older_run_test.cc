@@ -89,9 +89,9 @@ TEST_CASE("what_the_summary_lacks_the_other_files_say") {
               "cluster: {nodes: 2, threads_per_node: 1}\nsync: {policy: dtssp}\n");
   const std::vector<CurveRow> rows = {{3.5, Version(30), Threshold(4), 5.5, 1.5, {}, {}}};
   REQUIRE(write_curve(older.folder / "run", rows));
-  const std::string said = older.report();
-  CHECK_THAT(said, Contains("policy dtssp, 2 nodes x 1 threads") && Contains("in 3.500 s, version 30"));
-  CHECK_THAT(said, Contains("test accuracy 80.00 %"));  // the final model's
+  const std::string reported = older.report();
+  CHECK_THAT(reported, Contains("policy dtssp, 2 nodes x 1 threads") && Contains("in 3.500 s, version 30"));
+  CHECK_THAT(reported, Contains("test accuracy 80.00 %"));  // the final model's
   CHECK(older.json()["seconds_of_a_worker"]["barrier"] == 0.2);
 }
 
@@ -102,9 +102,9 @@ TEST_CASE("what_nobody_says_is_left_out_rather_than_said_to_be_nothing") {
       json.erase(key);
     }
   });
-  const std::string said = older.report();
-  CHECK_THAT(said, Contains("  policy ssp, ") && !Contains(" nodes x ") && !Contains("0.0 MB"));
-  CHECK_THAT(said, !Contains("lost nodes") && !Contains("0.000 s") && Contains("  overruns 0\n"));
+  const std::string reported = older.report();
+  CHECK_THAT(reported, Contains("  policy ssp, ") && !Contains(" nodes x ") && !Contains("0.0 MB"));
+  CHECK_THAT(reported, !Contains("lost nodes") && !Contains("0.000 s") && Contains("  overruns 0\n"));
   CHECK(older.json()["policy"] == "ssp");
 }
 
@@ -132,9 +132,9 @@ TEST_CASE("what_a_cut_configuration_does_not_say_is_not_made_up") {
   CHECK_THAT(older.report(), !Contains("policy") && !Contains(" nodes x "));
   CHECK_THAT(older.report(), Contains("config.yaml"));
   write_older(older.folder / "run/config.yaml", "run: {seed: 3}\ncluster: {nodes: 3, t: }\n");
-  const std::string said = older.report();
-  CHECK_THAT(said, !Contains("policy") && !Contains(" nodes x "));
-  CHECK_THAT(said, Contains("config.yaml is cut, or of another version: unknown key cluster.t\n") &&
+  const std::string reported = older.report();
+  CHECK_THAT(reported, !Contains("policy") && !Contains(" nodes x "));
+  CHECK_THAT(reported, Contains("config.yaml is cut, or of another version: unknown key cluster.t\n") &&
                        Contains("config.yaml is cut, or of another version: no keys run.name, ") &&
                        Contains(" more\n"));
   CHECK(older.json()["policy"].is_null());
@@ -178,8 +178,8 @@ TEST_CASE("a_curve_of_fewer_or_more_columns_is_read_by_their_names") {
 TEST_CASE("without_a_histogram_medians_are_those_of_the_workers") {
   const OlderRun older;
   std::filesystem::remove(older.folder / "run/phases_histogram.csv");
-  const std::string said = older.report();
-  CHECK_THAT(said, Contains("no phases_histogram.csv: it is of an older version"));
+  const std::string reported = older.report();
+  CHECK_THAT(reported, Contains("no phases_histogram.csv: it is of an older version"));
   const nlohmann::json all = older.json()["all"]["phases"]["COMPUTE_GRADS"];
   CHECK(all["count"] == 20);
   CHECK(all["total_seconds"] == 0.4);
@@ -193,8 +193,8 @@ TEST_CASE("phases_of_an_older_version_lack_a_column_and_nothing_else") {
   write_older(older.folder / "run/phases.csv",
               "node,thread,phase,count,total_seconds\n0,0,COMPUTE_GRADS,3,0.300000000\n"
               "0,0,unaccounted,0,0.100000000\n");
-  const std::string said = older.report();
-  CHECK_THAT(said, Contains("phases.csv is of an older version: no column hidden_seconds\n"));
+  const std::string reported = older.report();
+  CHECK_THAT(reported, Contains("phases.csv is of an older version: no column hidden_seconds\n"));
   CHECK(older.json()["all"]["phases"]["COMPUTE_GRADS"]["p50_ms"].get<double>() ==
         Approx(100.0).epsilon(0.016));
 }

@@ -25,7 +25,7 @@ enum class Departures { kNone, kOneInTen, kAndBack };
 struct Cost {
   double blocks_per_step = 0.0;
   std::int64_t departed = 0;
-  std::int64_t came_back = 0;
+  std::int64_t returned_differences = 0;
   std::int64_t threshold_changes = 0;
   std::int64_t rejected = 0;
 };
@@ -95,7 +95,7 @@ class Run {
 
   void lose_somebody() {
     const auto node = static_cast<std::uint32_t>(random_.next_below(gone_.size()));
-    const auto live = static_cast<std::int64_t>(gone_.size()) - cost_.departed + cost_.came_back;
+    const auto live = static_cast<std::int64_t>(gone_.size()) - cost_.departed + cost_.returned_differences;
     if (gone_[node] || live == 1) return;
     gone_[node] = true;
     stamps_[node] = Clock(-1);
@@ -110,7 +110,7 @@ class Run {
     const std::uint32_t node = who_went_.back();
     who_went_.pop_back();
     gone_[node] = false;
-    ++cost_.came_back;
+    ++cost_.returned_differences;
     take(Joined{WorkerId(node, 0)});
   }
 
@@ -155,7 +155,7 @@ TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
   if (kind == PolicyKind::kBackup && departures == Departures::kAndBack) return;  // nobody comes back there
   const Cost few = Run(10, kind).cost(departures);
   const Cost many = Run(10'000, kind).cost(departures);
-  INFO("policy " << static_cast<int>(kind) << ", " << many.departed << " departed, " << many.came_back
+  INFO("policy " << static_cast<int>(kind) << ", " << many.departed << " departed, " << many.returned_differences
                  << " came back: " << few.blocks_per_step << " and " << many.blocks_per_step
                  << " blocks per step, " << many.threshold_changes << " changes of the threshold");
   CHECK(few.blocks_per_step > 0.9);
@@ -168,23 +168,23 @@ TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
     CHECK(many.blocks_per_step < few.blocks_per_step * 2.5);
   }
   CHECK((many.departed > 500) == (departures != Departures::kNone));
-  CHECK((many.came_back > 500) == (departures == Departures::kAndBack));
+  CHECK((many.returned_differences > 500) == (departures == Departures::kAndBack));
   const bool moves = kind == PolicyKind::kDtssp || kind == PolicyKind::kRandomWalk;
   CHECK((many.threshold_changes > 5) == moves);
 }
 
 // DSSP's controller stops at two pushes that fall together, and otherwise looks at each push once.
 TEST_CASE("predicted_pushes_are_looked_at_until_two_fall_together_and_at_most_once") {
-  const auto looked_at = [](std::int64_t slow_interval) {
+  const auto blocks_read = [](std::int64_t slow_interval) {
     blocks_run = 0;
     const Ticks begin(0), fast(10), slow(5);
     extra_iterations({begin, fast}, {Ticks(slow.ns - slow_interval), slow}, kDsspRangeMax);
     return blocks_run;
   };
   constexpr std::uint64_t kBlocksEach = 5;
-  CHECK(looked_at(25) <= 4 * kBlocksEach);  // 10 20 30 and 30
-  CHECK(looked_at(20) > 1000);              // 10 20 30 and 25 45 65: never
-  CHECK(looked_at(20) <= (2 * kDsspRangeMax + 2) * kBlocksEach);
+  CHECK(blocks_read(25) <= 4 * kBlocksEach);  // 10 20 30 and 30
+  CHECK(blocks_read(20) > 1000);              // 10 20 30 and 25 45 65: never
+  CHECK(blocks_read(20) <= (2 * kDsspRangeMax + 2) * kBlocksEach);
 }
 
 }  // namespace

@@ -18,47 +18,47 @@ RunConfig config_of(std::vector<std::string> endpoints) {
 
 TEST_CASE(
     "from another machine parameters come down while the gradient goes up, however few cores there are") {
-  CHECK(pulls_ahead(PullOrder::kAuto, {.workers = 16, .cores = 1}));
+  CHECK(pulls_before_push(PullOrder::kAuto, {.workers = 16, .cores = 1}));
 }
 
 TEST_CASE(
     "on one machine a refresh goes behind the gradient where more threads have to do than it has cores") {
   WayToServers way = kOneMachine;
-  CHECK(pulls_ahead(PullOrder::kAuto, way));  // one core each
+  CHECK(pulls_before_push(PullOrder::kAuto, way));  // one core each
   way.workers = 2;
-  CHECK_FALSE(pulls_ahead(PullOrder::kAuto, way));
+  CHECK_FALSE(pulls_before_push(PullOrder::kAuto, way));
   way.cores = 3;
-  CHECK(pulls_ahead(PullOrder::kAuto, way));
+  CHECK(pulls_before_push(PullOrder::kAuto, way));
   way.replicas = 2;
-  CHECK_FALSE(pulls_ahead(PullOrder::kAuto, way));
+  CHECK_FALSE(pulls_before_push(PullOrder::kAuto, way));
   way.cores = 4;
-  CHECK(pulls_ahead(PullOrder::kAuto, way));
+  CHECK(pulls_before_push(PullOrder::kAuto, way));
   way.read_in_place = false;  // the sockets' threads have to copy
-  CHECK_FALSE(pulls_ahead(PullOrder::kAuto, way));
+  CHECK_FALSE(pulls_before_push(PullOrder::kAuto, way));
   way.cores = 8;
-  CHECK(pulls_ahead(PullOrder::kAuto, way));
+  CHECK(pulls_before_push(PullOrder::kAuto, way));
 }
 
 TEST_CASE("a refresh stays ahead where behind hides nothing more, or nobody knows") {
   WayToServers busy = kOneMachine;
   busy.workers = 9;
-  REQUIRE_FALSE(pulls_ahead(PullOrder::kAuto, busy));
+  REQUIRE_FALSE(pulls_before_push(PullOrder::kAuto, busy));
   WayToServers way = busy;
   way.shards = 2;
-  CHECK(pulls_ahead(PullOrder::kAuto, way));
+  CHECK(pulls_before_push(PullOrder::kAuto, way));
   way = busy;
   way.computes_elsewhere = true;
-  CHECK(pulls_ahead(PullOrder::kAuto, way));
+  CHECK(pulls_before_push(PullOrder::kAuto, way));
   way = busy;
   way.cores = 0;
-  CHECK(pulls_ahead(PullOrder::kAuto, way));
+  CHECK(pulls_before_push(PullOrder::kAuto, way));
 }
 
 TEST_CASE("what the configuration says is done") {
   WayToServers near = kOneMachine;
   near.workers = 9;
-  CHECK(pulls_ahead(PullOrder::kAhead, near));
-  CHECK_FALSE(pulls_ahead(PullOrder::kBehind, {}));
+  CHECK(pulls_before_push(PullOrder::kBeforePush, near));
+  CHECK_FALSE(pulls_before_push(PullOrder::kAfterPush, {}));
 }
 
 TEST_CASE("what is between a node and its servers is read from the configuration") {

@@ -74,7 +74,7 @@ class Decisions final : public simulate::Watcher {
     if (const auto* step = std::get_if<sync::StepReported>(&event)) {
       used.emplace_back(step->worker, step->clock, step->computed_version, step->computed_revision, now.ns);
     }
-    if (const auto* joined = std::get_if<sync::Joined>(&event)) comers_.insert(joined->worker);
+    if (const auto* joined = std::get_if<sync::Joined>(&event)) joiners_.insert(joined->worker);
   }
   void after(const std::vector<sync::Action>& actions) override {
     for (const sync::Action& action : actions) {
@@ -96,9 +96,9 @@ class Decisions final : public simulate::Watcher {
  private:
   void note(const sync::Grant& grant) {
     grants[{grant.worker, grant.clock}] = grant;
-    if (comers_.erase(grant.worker) > 0) began_[grant.worker].insert(grant.clock);
+    if (joiners_.erase(grant.worker) > 0) began_[grant.worker].insert(grant.clock);
   }
-  std::set<WorkerId> comers_;
+  std::set<WorkerId> joiners_;
   std::map<WorkerId, std::set<Clock>> began_;
 };
 

@@ -29,20 +29,20 @@ struct Reducing : Run {
       authority->node_joined(NodeId(node), layout_of(8), now, 70 + node, kData);
   }
   void reached_at(const std::string& node_0, const std::string& node_1) {
-    say(kNode0, wire::Peers{0, {node_0}});
-    say(kNode1, wire::Peers{0, {node_1}});
+    send(kNode0, wire::Peers{0, {node_0}});
+    send(kNode1, wire::Peers{0, {node_1}});
   }
   void shard_has(std::int64_t version) {
-    say(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash(), Version(version)});
+    send(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash(), Version(version)});
   }
   // The node's report of that clock.
-  void steps(std::uint32_t node, std::int64_t clock) { say(Peer::of(NodeId(node)), report_of(node, clock)); }
+  void steps(std::uint32_t node, std::int64_t clock) { send(Peer::of(NodeId(node)), report_of(node, clock)); }
   // The same with on_nan: skip, of a sum that was not finite.
   void leaves_out(std::uint32_t node, std::int64_t clock) {
     wire::StepReport report = report_of(node, clock);
     report.skipped = true;
     report.fault = "the sum of all gradients is not finite";
-    say(Peer::of(NodeId(node)), report);
+    send(Peer::of(NodeId(node)), report);
   }
   // All nodes', whose gradients are summed.
   void step(std::int64_t clock) {
@@ -65,10 +65,10 @@ struct Reducing : Run {
   // Node 0 evaluates the run's last version, which the shard has.
   void model_is_evaluated(Version version) {
     const auto pull = sent.of<wire::Pull>(kShard0).at(0);
-    say(kShard0,
+    send(kShard0,
         wire::Parameters{pull.request, ShardId(0), version, Revision(version.value * nodes), 0, true, {}},
         std::vector<float>(8, 1.0F));
-    say(kNode0, wire::EvaluationReport{version, {1.0, 1, 10}, ""});
+    send(kNode0, wire::EvaluationReport{version, {1.0, 1, 10}, ""});
   }
 
   const std::uint32_t nodes;

@@ -81,25 +81,25 @@ TEST_CASE("over connections that break anywhere each end hears all, once, and in
   CounterRandom random(7, Stream::kTest, 0);
   ReliableChannel speaker;
   ReliableChannel listener;
-  std::int64_t said = 0;
-  std::int64_t heard = 0;
+  std::int64_t reported = 0;
+  std::int64_t received = 0;
   for (int connection = 0; connection < 500; ++connection) {
     REQUIRE(speaker.on_ack(listener.ack()).is_ok());  // with the join, or the welcome
     std::deque<wire::Message> under_way = speaker.unacked();
     for (std::uint64_t i = random.next_below(9); i > 0; --i) {
-      speaker.on_send(release(said++));
+      speaker.on_send(release(reported++));
       under_way.push_back(speaker.unacked().back());
       const bool beats = random.next_below(4) == 0;
       if (beats) REQUIRE(speaker.on_ack(listener.ack()).is_ok());
       if (random.next_below(2) == 0) continue;
-      CHECK(std::get<wire::Release>(under_way.front().body).version == Version(heard++));
+      CHECK(std::get<wire::Release>(under_way.front().body).version == Version(received++));
       (void)listener.on_receive(under_way.front());
       under_way.pop_front();
     }
   }
-  CHECK(heard > 500);
+  CHECK(received > 500);
   REQUIRE(speaker.on_ack(listener.ack()).is_ok());
-  CHECK(said - heard == static_cast<std::int64_t>(speaker.unacked().size()));
+  CHECK(reported - received == static_cast<std::int64_t>(speaker.unacked().size()));
 }
 
 }  // namespace

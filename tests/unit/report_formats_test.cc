@@ -122,12 +122,12 @@ TEST_CASE("what_an_empty_directory_does_not_say_is_an_empty_cell_in_csv") {
   const auto others = std::count(lines[0].begin(), lines[0].end(), ',') - 1;  // but for run and status
   CHECK(lines[2] == empty + ",unfinished" + std::string(static_cast<std::size_t>(others), ','));
   // What is wrong is said beside it, of several runs and of one.
-  for (const Outcome& said : {r, run_report({.runs = {empty}, .format = ReportFormat::kCsv})}) {
-    CHECK_THAT(said.err,
+  for (const Outcome& reported : {r, run_report({.runs = {empty}, .format = ReportFormat::kCsv})}) {
+    CHECK_THAT(reported.err,
                Contains("paceline report: " + empty + ": unfinished, so without changes\n") &&
                    Contains("paceline report: " + empty + ": no summary.json: the run is unfinished") &&
                    Contains("phases.csv: No such file"));
-    CHECK_THAT(said.err, !Contains(runs.a));
+    CHECK_THAT(reported.err, !Contains(runs.a));
   }
   CHECK(run_report({.runs = {empty}, .format = ReportFormat::kJson}).err.empty());
 }

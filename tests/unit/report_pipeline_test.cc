@@ -107,9 +107,9 @@ TEST_CASE("a_summary_that_does_not_say_the_same_of_each_stage_is_refused_and_the
   run.summary.pipeline = wrong.pipeline;
   const testing::TempFolder folder;
   testing::write_run(folder.path(), run);
-  const testing::Outcome said = testing::run_report({folder.path().string()});
-  CHECK(said.status == 0);
-  CHECK_THAT(said.out, !Catch::Contains("micro-batches"));
+  const testing::Outcome reported = testing::run_report({folder.path().string()});
+  CHECK(reported.status == 0);
+  CHECK_THAT(reported.out, !Catch::Contains("micro-batches"));
 }
 
 // Of a chunk each: 0 and 2 are the first stage's.
@@ -185,9 +185,9 @@ TEST_CASE("a_stage_that_is_slower_than_its_products_say_would_have_fewer") {
   REQUIRE(write_file_atomically(folder / "config.yaml", to_yaml(config)));
   testing::write_run(folder.path(), run);
   const auto advises = [&folder] {
-    const testing::Outcome said = testing::run_report({folder.path().string()});
-    CHECK(said.status == 0);
-    return said.out.find("pipeline.balance: [3, 3]") != std::string::npos;
+    const testing::Outcome reported = testing::run_report({folder.path().string()});
+    CHECK(reported.status == 0);
+    return reported.out.find("pipeline.balance: [3, 3]") != std::string::npos;
   };
   CHECK(advises());
   CHECK_FALSE(measured_cut(config, ran, kSteps - 1));  // a busy machine may have disturbed so few

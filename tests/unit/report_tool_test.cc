@@ -78,19 +78,19 @@ TEST_CASE("what_backup_workers_threw_away_is_named_where_there_is_any") {
 TEST_CASE("of_local_steps_rounds_and_their_length_are_said_and_how_many_mini_batches_local_time_left") {
   const TempFolder folder;
   FinishedRun run = two_nodes("a");
-  const auto said = [&](const std::string& name) {
+  const auto reported = [&](const std::string& name) {
     write_run(folder / name, run);
     return run_report({(folder / name).string()}).out;
   };
-  CHECK_THAT(said("none"), Contains("20 iterations in 0.500 s, version") && !Contains("rounds"));
+  CHECK_THAT(reported("none"), Contains("20 iterations in 0.500 s, version") && !Contains("rounds"));
   run.summary.rounds = 4;  // the nodes have computed 20
-  CHECK_THAT(said("whole"), Contains("20 iterations in 0.500 s, in 4 rounds of 5 mini-batches, version"));
+  CHECK_THAT(reported("whole"), Contains("20 iterations in 0.500 s, in 4 rounds of 5 mini-batches, version"));
   run.summary.iterations = 40;
-  CHECK_THAT(said("timed"), Contains("in 4 rounds of 10 mini-batches, of which 20 were computed, version"));
+  CHECK_THAT(reported("timed"), Contains("in 4 rounds of 10 mini-batches, of which 20 were computed, version"));
   run.summary.batch_sizes = WorkerBatchSizes{{48, 32}, {32, 32}, {48, 48}};
-  CHECK_THAT(said("balanced"), Contains("in 4 rounds of 10 mini-batches on average, of which 20"));
+  CHECK_THAT(reported("balanced"), Contains("in 4 rounds of 10 mini-batches on average, of which 20"));
   run.summary.dropped = 1;  // some of the 20 are of rounds that were not applied
-  CHECK_THAT(said("dropped"), Contains("in 4 rounds of 10 mini-batches on average, version"));
+  CHECK_THAT(reported("dropped"), Contains("in 4 rounds of 10 mini-batches on average, version"));
 }
 
 TEST_CASE("iterations_that_were_skipped_are_named_in_the_report_and_among_its_caveats") {
@@ -101,9 +101,9 @@ TEST_CASE("iterations_that_were_skipped_are_named_in_the_report_and_among_its_ca
   run.summary.iterations = 290;
   run.summary.skipped = 110;
   write_run(folder / "b", run);
-  const std::string said = "110 of 400 iterations were skipped, since a loss or gradient was not finite";
-  CHECK_THAT(run_report({(folder / "b").string()}).out, Contains("  " + said + "\n"));
-  CHECK(caveats_of(read_run((folder / "b").string()).value()) == std::vector<std::string>{said});
+  const std::string reported = "110 of 400 iterations were skipped, since a loss or gradient was not finite";
+  CHECK_THAT(run_report({(folder / "b").string()}).out, Contains("  " + reported + "\n"));
+  CHECK(caveats_of(read_run((folder / "b").string()).value()) == std::vector<std::string>{reported});
 }
 
 TEST_CASE("output_that_was_dropped_is_counted_in_the_report_and_among_its_caveats") {
@@ -111,9 +111,9 @@ TEST_CASE("output_that_was_dropped_is_counted_in_the_report_and_among_its_caveat
   FinishedRun run = two_nodes("a");
   run.summary.lines_dropped = 1;
   write_run(folder / "a", run);
-  const std::string said = "1 line of the server's output and log was dropped, since nobody took it in time";
-  CHECK_THAT(run_report({(folder / "a").string()}).out, Contains("  " + said + "\n"));
-  CHECK(caveats_of(read_run((folder / "a").string()).value()) == std::vector<std::string>{said});
+  const std::string reported = "1 line of the server's output and log was dropped, since nobody took it in time";
+  CHECK_THAT(run_report({(folder / "a").string()}).out, Contains("  " + reported + "\n"));
+  CHECK(caveats_of(read_run((folder / "a").string()).value()) == std::vector<std::string>{reported});
 }
 
 TEST_CASE("a_resumed_run_says_from_where_and_what_its_numbers_are_of") {

@@ -33,7 +33,7 @@ struct SavingRun : Run {
     const CheckpointId id{1, Version(version)};
     REQUIRE(checkpoints().make(id).is_ok());
     REQUIRE(write_file_atomically(checkpoints().shard_file(id, ShardId(shard)), "12345").is_ok());
-    say(Peer::of(ShardId(shard)), wire::Saved{ShardId(shard), Version(version), {5, shard + 1}, ""});
+    send(Peer::of(ShardId(shard)), wire::Saved{ShardId(shard), Version(version), {5, shard + 1}, ""});
   }
   void save(std::int64_t version) {
     save(0, version);
@@ -56,7 +56,7 @@ struct SavingRun : Run {
   void come(std::uint32_t node) { authority->node_joined(NodeId(node), layout_of(8), now, 0, kData); }
   void shards_ready() {
     for (const std::uint32_t k : {0U, 1U}) {
-      say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout_of(8).hash()});
+      send(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout_of(8).hash()});
     }
   }
   std::vector<CheckpointId> complete() const {

@@ -18,13 +18,13 @@ constexpr const char* kTwoGroups =
     "{kind: dense, out: 8}, {kind: dense, out: 10}]}, simulate: {network: {latency: 1ms}, costs: {message: "
     "0s, apply: 0}}}";
 
-struct Said {
+struct Printed {
   int status;
   std::string out;
   std::string err;
 };
 
-Said scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut = {},
+Printed scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut = {},
                const ScheduleTable& table = {}) {
   const testing::TempFolder folder;
   ScheduleOptions options;
@@ -41,10 +41,10 @@ Said scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut
 using Catch::Contains;
 
 TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
-  const Said said = scheduled({});
-  CHECK(said.err.empty());
-  CHECK_THAT(said.out, Contains("2 stages, 2 group(s), 2 micro-batches of 4 samples, gpipe"));
-  CHECK_THAT(said.out,
+  const Printed reported = scheduled({});
+  CHECK(reported.err.empty());
+  CHECK_THAT(reported.out, Contains("2 stages, 2 group(s), 2 micro-batches of 4 samples, gpipe"));
+  CHECK_THAT(reported.out,
              Contains("stage 0: nodes 0, 2 sum 24584 floats, checked, one bucket after another 2 ms\n"
                       "  bucket 0: floats 0..24584, ring, up to 98336 bytes from a node, 2 ms\n"
                       "stage 1: nodes 1, 3 sum 90 floats, checked, one bucket after another 2 ms\n"
@@ -61,7 +61,7 @@ TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
   CHECK_THAT(scheduled({"cluster.nodes=2"}).out,
              Contains("one group: no stage has another node to sum with"));
   CHECK_THAT(scheduled({"cluster.nodes=20"}).out, Contains("stage 1: nodes 1, 3 .. 19 (10) sum 90 floats"));
-  const Said served = scheduled({"exchange.kind=server", "exchange.on_loss=null", "exchange.algorithm=null"});
+  const Printed served = scheduled({"exchange.kind=server", "exchange.on_loss=null", "exchange.algorithm=null"});
   CHECK((served.status == 0 && served.out.find("sum") == std::string::npos));
 }
 
@@ -70,9 +70,9 @@ TEST_CASE("a_schedule_of_an_all_reduce_shows_each_plan_once_and_how_long_all_tak
                                          "exchange.bucket_bytes=440",
                                          "train.layers=[{kind: flatten}, {kind: dense, out: 10}, {kind: "
                                          "dense, out: 10}, {kind: dense, out: 10}]"};
-  const Said said = scheduled(sums);
-  CHECK(said.err == "");
-  CHECK_THAT(said.out, Contains("30950 floats in 3 bucket(s), 2 node(s), algorithm ring\n"
+  const Printed reported = scheduled(sums);
+  CHECK(reported.err == "");
+  CHECK_THAT(reported.out, Contains("30950 floats in 3 bucket(s), 2 node(s), algorithm ring\n"
                                 "\n"
                                 "bucket 0: floats 30840..30950, checked, takes 2 ms\n"
                                 "ring, 2 ranks, 110 floats\n"
@@ -109,28 +109,28 @@ TEST_CASE("a_schedule_of_chunks_shows_whose_they_are_and_what_each_stage_sums") 
       "pipeline.schedule=interleaved",
       "train.layers=[{kind: flatten}, {kind: dense, out: 8}, {kind: dense, out: 8}, {kind: dense, out: 8}, "
       "{kind: dense, out: 10}]"};
-  const Said said = scheduled(interleaved);
-  CHECK(said.err.empty());
-  CHECK_THAT(said.out,
+  const Printed reported = scheduled(interleaved);
+  CHECK(reported.err.empty());
+  CHECK_THAT(reported.out,
              Contains("2 stages of 2 chunks, 2 group(s), 2 micro-batches of 4 samples, interleaved"));
-  CHECK_THAT(said.out, Contains("chunk 2, of stage 0: layers fc3 .. fc3 (1), 72 parameters"));
-  CHECK_THAT(said.out, Contains("stage 0: F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1\n  keeps activations of at most 2 "
+  CHECK_THAT(reported.out, Contains("chunk 2, of stage 0: layers fc3 .. fc3 (1), 72 parameters"));
+  CHECK_THAT(reported.out, Contains("stage 0: F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1\n  keeps activations of at most 2 "
                                 "and 2 micro-batch(es) of its chunks, "));
-  CHECK_THAT(said.out, Contains("bubble: 20.0 % with equal stages"));
+  CHECK_THAT(reported.out, Contains("bubble: 20.0 % with equal stages"));
   // What a stage's chunks have lies together.
-  CHECK_THAT(said.out, Contains("stage 0: nodes 0, 2 sum 24656 floats") && Contains("floats 24656..24818") &&
+  CHECK_THAT(reported.out, Contains("stage 0: nodes 0, 2 sum 24656 floats") && Contains("floats 24656..24818") &&
                            Contains("stage 1: nodes 1, 3 sum 162 floats"));
-  const Said measured = scheduled(interleaved, {true, {1.0, 2.0}});
+  const Printed measured = scheduled(interleaved, {true, {1.0, 2.0}});
   CHECK(measured.err.empty());
   CHECK_THAT(measured.out, Contains("pipeline.balance: [2, 1, 1, 1]"));
 }
 
 TEST_CASE("a_measured_schedule_says_the_step_with_its_sums_and_its_cut_as_a_list") {
-  const Said said = scheduled({}, {true, {1.0, 2.0}});
-  CHECK(said.err.empty());
-  CHECK_THAT(said.out,
+  const Printed reported = scheduled({}, {true, {1.0, 2.0}});
+  CHECK(reported.err.empty());
+  CHECK_THAT(reported.out,
              Contains("ms of computing, as measured here, and ") && Contains(" ms with the sums\n"));
-  CHECK_THAT(said.out, Contains("pipeline.balance: [2, 1], as the configuration cuts it already\n"));
+  CHECK_THAT(reported.out, Contains("pipeline.balance: [2, 1], as the configuration cuts it already\n"));
   // Three layers of one size behind the first, which costs nothing, and a small one: by far not the next best cut.
   const std::string equal =
       "train.layers=[{kind: flatten}, {kind: dense, out: 128}, {kind: dense, out: 3072}, {kind: dense, out: "
@@ -147,28 +147,28 @@ TEST_CASE("a_table_of_ranks_and_bytes_says_from_how_many_ranks_on_halving_doubli
       "exchange.on_loss=null",      "simulate.network.latency=20us",
       "simulate.costs.message=5us", "simulate.network.bandwidth=1250000000",
       "simulate.costs.apply=0.25"};
-  const Said said =
+  const Printed reported =
       scheduled(one_stage, {},
                 {.ranks = {4, 6, 16, 64},
                  .bytes = {4'000, 4'000'000},
                  .algorithms = {schedule::Algorithm::kRing, schedule::Algorithm::kHalvingDoubling}});
-  CHECK(said.err.empty());
+  CHECK(reported.err.empty());
   CHECK_THAT(
-      said.out,
+      reported.out,
       Contains("ms, with 1250000000 bytes a second, latency 20 us, 5 us for each message and 0.25 ns for "
                "each float added") &&
           Contains("   4000      4  0.185             0.125  halving_doubling\n") &&
           Contains("4000000     16   7.14              8.41  ring\n") &&
           Contains("checked\nof 4000 bytes faster than ring throughout: halving_doubling\n"
                    "of 4000000 bytes faster than ring from 64 ranks on: halving_doubling\n"));
-  CHECK_THAT(said.out, Contains("-  ring"));  // six are no power of two
+  CHECK_THAT(reported.out, Contains("-  ring"));  // six are no power of two
   CHECK_THAT(scheduled({}, {}, {.ranks = {4}}).err, Contains("--ranks: got it with pipeline.stages above 1"));
 }
 
 TEST_CASE("of_a_loop_s_own_model_the_schedule_is_that_of_equal_stages") {
-  const Said said = scheduled({"pipeline.balance=loop"});
-  CHECK(said.status == 0);
-  CHECK_THAT(said.out, Contains("its stages are taken to be equal") &&
+  const Printed reported = scheduled({"pipeline.balance=loop"});
+  CHECK(reported.status == 0);
+  CHECK_THAT(reported.out, Contains("its stages are taken to be equal") &&
                            Contains("\nchecked\nstage 0: F0 F1") && Contains("\nstage 1  ") &&
                            Contains("% with equal stages\n"));
 }
@@ -190,9 +190,9 @@ TEST_CASE("what_no_schedule_can_be_made_of_is_refused_by_its_key") {
              "exchange.on_loss=null", "exchange.algorithm=null"},
             {},
             "exchange.kind is server, expected allreduce, or pipeline.stages above 1"}}) {
-    const Said said = scheduled(bad.overrides, bad.cut);
-    CHECK(said.status == 2);
-    CHECK_THAT(said.err, Contains(bad.why));
+    const Printed reported = scheduled(bad.overrides, bad.cut);
+    CHECK(reported.status == 2);
+    CHECK_THAT(reported.err, Contains(bad.why));
   }
 }
 

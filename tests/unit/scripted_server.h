@@ -99,7 +99,7 @@ class ScriptedServer {
     });
     broken.get_future().wait();
     const std::lock_guard lock(mutex_);
-    std::erase_if(messages_, [&](const Said& said) { return said.from == answers_; });
+    std::erase_if(messages_, [&](const Said& reported) { return reported.from == answers_; });
   }
 
   // To whoever said what expect() gave last.
@@ -120,14 +120,14 @@ class ScriptedServer {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (;;) {
       if (!arrived_.wait_until(lock, deadline, [&] { return !messages_.empty(); })) return std::nullopt;
-      Said said = std::move(messages_.front());
+      Said reported = std::move(messages_.front());
       messages_.pop_front();
-      if (Body* const body = std::get_if<Body>(&said.message.body)) {
-        payload_ = said.message.payload;
-        answers_ = std::move(said.from);
+      if (Body* const body = std::get_if<Body>(&reported.message.body)) {
+        payload_ = reported.message.payload;
+        answers_ = std::move(reported.from);
         return *body;
       }
-      if (!may_come_before(said.message.body)) return std::nullopt;
+      if (!may_come_before(reported.message.body)) return std::nullopt;
     }
   }
   void receive(const wire::PeerId& from, Result<wire::Message> message) {

@@ -22,23 +22,23 @@ struct Reconnected {
     service.emplace(ShardId(0), config, sent, log, [] {});
     REQUIRE(service->open(layout_of(6)).is_ok());
   }
-  void say(Peer from, wire::Body body, wire::Payload payload = {}) {
+  void send(Peer from, wire::Body body, wire::Payload payload = {}) {
     REQUIRE(service->handle(from, {std::move(body), std::move(payload)}).is_ok());
   }
-  void initialize() { say(kReturner, wire::InitialParameters{0, true}, floats(6, 1)); }
+  void initialize() { send(kReturner, wire::InitialParameters{0, true}, floats(6, 1)); }
   static wire::Payload floats(std::size_t count, float value) {
     return payload_of(std::vector<float>(count, value));
   }
   void push_rest(std::int64_t clock, float value) {
-    say(kReturner, push_of(kReturning, clock), floats(4, value));
+    send(kReturner, push_of(kReturning, clock), floats(4, value));
   }
   void push_first(std::int64_t clock, float value) {
-    say(kReturner, push_of(kReturning, clock, 4, false), floats(2, value));
+    send(kReturner, push_of(kReturning, clock, 4, false), floats(2, value));
   }
   void apply(std::int64_t clock) {
     auto decision = decision_of(clock, {{kReturning, Clock(clock), 1}}, clock + 1);
     decision.revision_after = Revision(clock + 1);
-    say(kDecider, decision);
+    send(kDecider, decision);
   }
   std::vector<float> parameters() const { return values_of(service->shard()->now().blocks); }
   std::size_t arrived() const { return sent.to_authority<wire::GradientArrived>().size(); }
@@ -88,10 +88,10 @@ TEST_CASE("a gradient that was here in part begins anew, with the same frames or
 TEST_CASE("whose gradient was withdrawn, or was late, goes on with the next") {
   ReconnectedReady r;
   r.push_first(0, 1);
-  r.say(kReturner, wire::Withdraw{kReturning, Clock(0)});
+  r.send(kReturner, wire::Withdraw{kReturning, Clock(0)});
   r.service->on_reconnect(kReturnerId);
   r.push_first(1, 1);
-  r.say(kDecider, wire::DiscardGradient{kReturning, Clock(1)});  // before it is whole: it is late
+  r.send(kDecider, wire::DiscardGradient{kReturning, Clock(1)});  // before it is whole: it is late
   r.service->on_reconnect(kReturnerId);
   r.push_first(1, 1);
   r.push_rest(1, 1);
@@ -102,7 +102,7 @@ TEST_CASE("whose gradient was withdrawn, or was late, goes on with the next") {
 
 TEST_CASE("what was prepared of a gradient that was here in part is dropped with it") {
   ReconnectedReady r;
-  r.say(kBystander, push_of(WorkerId(1, 0), 0, 4, false), Reconnected::floats(2, 5));
+  r.send(kBystander, push_of(WorkerId(1, 0), 0, 4, false), Reconnected::floats(2, 5));
   r.push_first(0, 100);
   while (r.service->work_ahead()) {
   }
@@ -124,8 +124,8 @@ TEST_CASE("of a gradient that lies in the node's memory nothing is read there an
     payload.borrowed = true;
     return payload;
   };
-  r.say(kReturner, push_of(kReturning, 0, 4, false), lent(4, 2));
-  r.say(kReturner, push_of(kReturning, 0), lent(0, 4));
+  r.send(kReturner, push_of(kReturning, 0, 4, false), lent(4, 2));
+  r.send(kReturner, push_of(kReturning, 0), lent(0, 4));
   REQUIRE(r.arrived() == 1);
   r.service->on_reconnect(kReturnerId);
   CHECK(let_go);
@@ -136,10 +136,10 @@ TEST_CASE("of a gradient that lies in the node's memory nothing is read there an
 
 TEST_CASE("initial parameters that had come in part come anew, and whole ones stay") {
   Reconnected r;
-  r.say(kReturner, wire::InitialParameters{0, false}, Reconnected::floats(4, 9));
+  r.send(kReturner, wire::InitialParameters{0, false}, Reconnected::floats(4, 9));
   r.service->on_reconnect(kReturnerId);
-  r.say(kReturner, wire::InitialParameters{0, false}, Reconnected::floats(4, 1));
-  r.say(kReturner, wire::InitialParameters{4, true}, Reconnected::floats(2, 1));
+  r.send(kReturner, wire::InitialParameters{0, false}, Reconnected::floats(4, 1));
+  r.send(kReturner, wire::InitialParameters{4, true}, Reconnected::floats(2, 1));
   CHECK(r.sent.to_authority<wire::ShardReady>().size() == 1);
   CHECK(r.parameters() == std::vector<float>(6, 1.0F));
   r.service->on_reconnect(kReturnerId);
@@ -148,9 +148,9 @@ TEST_CASE("initial parameters that had come in part come anew, and whole ones st
 
 TEST_CASE("pulls that waited are dropped, and those that are asked again answered, though others leave") {
   ReconnectedReady r;
-  r.say(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
+  r.send(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
   r.service->on_reconnect(kReturnerId);
-  r.say(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
+  r.send(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
   r.push_first(0, 1);
   r.push_rest(0, 1);
   r.apply(0);
@@ -159,7 +159,7 @@ TEST_CASE("pulls that waited are dropped, and those that are asked again answere
   CHECK(pieces[0].version == Version(1));
   for (int times = 0; times < 20; ++times) {
     r.service->on_reconnect(kReturnerId);
-    r.say(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
+    r.send(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
   }
   CHECK(r.sent.of<wire::Error>(kReturner).empty());
   CHECK(r.sent.of<wire::Parameters>(kReturner).size() == 42);
@@ -172,7 +172,7 @@ TEST_CASE(
   Ticks now(0);
   const auto breaks = [&](int times, std::chrono::nanoseconds apart) {
     for (int i = 0; i < times; ++i) {
-      r.say(kReturner, wire::Pull{1, Version(0), false, kNoRevision});
+      r.send(kReturner, wire::Pull{1, Version(0), false, kNoRevision});
       now = now + apart;
       if (!r.service->may_reconnect(kReturnerId, now).is_ok()) return false;
       r.service->on_reconnect(kReturnerId);

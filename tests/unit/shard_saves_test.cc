@@ -27,19 +27,19 @@ struct OfNodes {
     service.emplace(ShardId(0), config, sent, log, [] {}, &*checkpoints);
     REQUIRE(service->open(layout_of(6)).is_ok());
   }
-  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+  void send(Peer from, wire::Body body, std::vector<float> values = {}) {
     REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
   }
   void decide(std::int64_t clock, bool save) {
     auto decision = decision_of(clock, {}, clock + 1);
     decision.save = save;
-    say(kTheAuthority, decision);
+    send(kTheAuthority, decision);
   }
   // Parameters of `value`, a momentum of ten times that, in pieces.
   void state(std::int64_t version, float value, std::int64_t pieces = 4) {
     const std::int64_t begins[] = {0, 4, 6, 10, 12};
     for (std::int64_t i = 0; i < pieces; ++i) {
-      say(kNode0, wire::NodeState{Version(version), begins[i], i == 3},
+      send(kNode0, wire::NodeState{Version(version), begins[i], i == 3},
           std::vector<float>(static_cast<std::size_t>(begins[i + 1] - begins[i]),
                              i < 2 ? value : 10 * value));
     }
@@ -73,16 +73,16 @@ TEST_CASE("a decision that is to be saved is written as it was, and the authorit
   Sent sent;
   ShardCheckpoints checkpoints(ShardId(0), config, errands, sent, log);
   ShardService service(ShardId(0), config, sent, log, [] {}, &checkpoints);
-  const auto say = [&](Peer from, wire::Body body, std::vector<float> values = {}) {
+  const auto send = [&](Peer from, wire::Body body, std::vector<float> values = {}) {
     REQUIRE(service.handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
   };
   REQUIRE(service.open(layout_of(6)).is_ok());
-  say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+  send(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
   for (std::int64_t clock = 0; clock < 2; ++clock) {
-    say(kNode0, push_of(kWorker, clock), std::vector<float>(6, 1.0F));
+    send(kNode0, push_of(kWorker, clock), std::vector<float>(6, 1.0F));
     auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
     decision.save = clock == 0;
-    say(kTheAuthority, decision);
+    send(kTheAuthority, decision);
   }
   CHECK(sent.to_authority<wire::Saved>().empty());
   errands.do_all(Ticks(1));  // another version is there by now
@@ -101,21 +101,21 @@ TEST_CASE("a decision that is to be saved is written as it was, and the authorit
   CHECK(file->image.decisions == 1);
   const float lr = static_cast<float>(1.0);
   CHECK(values_of(file->image.parameters) == std::vector<float>(6, 1.0F - lr));
-  say(kTheAuthority, wire::ForgetSaved{{1, Version(2)}});
+  send(kTheAuthority, wire::ForgetSaved{{1, Version(2)}});
   errands.do_all(Ticks(2));
   CHECK(folder.intact(ShardId(0))->files.empty());
 }
 
 TEST_CASE("what is saved of nodes that hold the parameters is node 0's state at that version") {
   OfNodes s;
-  s.say(kNode0, wire::InitialParameters{0, false}, std::vector<float>(4, 1.0F));
-  s.say(kNode0, wire::InitialParameters{4, true}, std::vector<float>(2, 1.0F));
+  s.send(kNode0, wire::InitialParameters{0, false}, std::vector<float>(4, 1.0F));
+  s.send(kNode0, wire::InitialParameters{4, true}, std::vector<float>(2, 1.0F));
   s.decide(0, true);
   s.decide(1, false);  // training goes on
   SECTION("which comes behind the decision") { s.state(1, 7.0F); }
   SECTION("which begins anew behind a connection that broke and a piece that was lost with it") {
     s.state(1, 7.0F, 1);
-    s.say(kNode0, wire::NodeState{Version(1), 6, false}, std::vector<float>(4, 2.0F));
+    s.send(kNode0, wire::NodeState{Version(1), 6, false}, std::vector<float>(4, 2.0F));
     s.state(1, 7.0F);
   }
   const ShardFile file = s.saved(1);
@@ -128,7 +128,7 @@ TEST_CASE("what is saved of nodes that hold the parameters is node 0's state at 
 
 TEST_CASE("a state of another version than the one that is saved is not saved as that") {
   OfNodes s;
-  s.say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+  s.send(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
   s.state(1, 7.0F);
   s.decide(0, false);
   s.decide(1, true);
@@ -149,7 +149,7 @@ TEST_CASE("a state of another version than the one that is saved is not saved as
 
 TEST_CASE("nodes are sent what a run begins with, once it is there, and what it goes on from") {
   OfNodes s;
-  const auto heard = [&s] {
+  const auto received = [&s] {
     std::vector<float> floats;
     for (const auto& entry : s.sent.entries) {
       const auto* piece = std::get_if<wire::NodeState>(&entry.message.body);
@@ -160,30 +160,30 @@ TEST_CASE("nodes are sent what a run begins with, once it is there, and what it 
     }
     return floats;
   };
-  s.say(kNode1, wire::StateWanted{});
-  CHECK(heard().empty());
+  s.send(kNode1, wire::StateWanted{});
+  CHECK(received().empty());
   SECTION("the parameters alone") {
-    s.say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
-    CHECK(heard() == std::vector<float>(6, 1.0F));
+    s.send(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+    CHECK(received() == std::vector<float>(6, 1.0F));
   }
   SECTION("from a checkpoint, with the optimizer's state") {
     OfNodes before;
-    before.say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+    before.send(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
     before.decide(0, true);
     before.state(1, 7.0F);
     REQUIRE(s.service->resume_from(before.saved(1)).is_ok());
     std::vector<float> all(6, 7.0F);
     all.resize(12, 70.0F);
-    CHECK(heard() == all);
+    CHECK(received() == all);
   }
 }
 
 TEST_CASE("where each node has a part of the state it is saved once all of it has come, in any order") {
   OfNodes s(/*shards=*/true);
-  s.say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+  s.send(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
   s.decide(0, true);
   const auto part = [&s](Peer from, std::int64_t begin, std::int64_t floats, float value) {
-    s.say(from, wire::NodeState{Version(1), begin, false},
+    s.send(from, wire::NodeState{Version(1), begin, false},
           std::vector<float>(static_cast<std::size_t>(floats), value));
   };
   part(kNode1, 9, 3, 70.0F);
@@ -200,17 +200,17 @@ TEST_CASE("where each node has a part of the state it is saved once all of it ha
     CHECK(s.sent.to_authority<wire::ShardReady>().back().version == Version(1));
   }
   SECTION("a node that is lost meanwhile costs the checkpoint") {
-    s.say(kTheAuthority, wire::NodeLost{NodeId(1)});
+    s.send(kTheAuthority, wire::NodeLost{NodeId(1)});
     CHECK(s.sent.to_authority<wire::Saved>().back().fault == "node 1 was lost while it sent its state");
   }
 }
 
 TEST_CASE("a state is node 0's to send, of as many floats as there are") {
   OfNodes s;
-  s.say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
-  s.say(kNode1, wire::NodeState{Version(1), 0, false}, std::vector<float>(6, 2.0F));
-  s.say(kNode0, wire::NodeState{Version(1), 0, false}, std::vector<float>(7, 2.0F));  // of two vectors
-  s.say(kNode0, wire::NodeState{Version(1), 12, true}, std::vector<float>(6, 2.0F));  // of a third
+  s.send(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+  s.send(kNode1, wire::NodeState{Version(1), 0, false}, std::vector<float>(6, 2.0F));
+  s.send(kNode0, wire::NodeState{Version(1), 0, false}, std::vector<float>(7, 2.0F));  // of two vectors
+  s.send(kNode0, wire::NodeState{Version(1), 12, true}, std::vector<float>(6, 2.0F));  // of a third
   CHECK(s.sent.of<wire::Error>(kNode1).size() == 1);
   CHECK(s.sent.of<wire::Error>(kNode0).size() == 2);
 }

@@ -22,17 +22,17 @@ struct Conversation {
     service.emplace(ShardId(0), config, sent, log, [] {});
     REQUIRE(service->open(layout_of(floats)).is_ok());
   }
-  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+  void send(Peer from, wire::Body body, std::vector<float> values = {}) {
     REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
   }
-  void initialize() { say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F)); }
+  void initialize() { send(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F)); }
   // The iteration of the worker at `clock`, pushed and decided.
   void iterate(std::int64_t clock, bool retain = false) {
-    say(kNode0, push_of(kWorker, clock), std::vector<float>(6, 1.0F));
+    send(kNode0, push_of(kWorker, clock), std::vector<float>(6, 1.0F));
     auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
     decision.revision_after = Revision(clock + 1);
     decision.retain = retain;
-    say(kTheAuthority, decision);
+    send(kTheAuthority, decision);
   }
   wire::Pull pull(std::int64_t min_version, bool exact = false, Revision have = kNoRevision) {
     return {++requests, Version(min_version), exact, have};
@@ -52,7 +52,7 @@ struct ReadyConversation : Conversation {
 
 TEST_CASE("the authority is told once the initial parameters are whole, and they come from node 0 only") {
   Conversation c;
-  c.say(kNode1, wire::InitialParameters{0, true}, std::vector<float>(6));
+  c.send(kNode1, wire::InitialParameters{0, true}, std::vector<float>(6));
   CHECK(c.sent.of<Error>(kNode1).size() == 1);
   CHECK(c.sent.to_authority<wire::ShardReady>().empty());
   c.initialize();
@@ -61,8 +61,8 @@ TEST_CASE("the authority is told once the initial parameters are whole, and they
 
 TEST_CASE("a whole gradient is reported to the authority, one in another's name is refused") {
   ReadyConversation c;
-  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
-  c.say(kNode1, push_of(kWorker, 1), std::vector<float>(6));
+  c.send(kNode0, push_of(kWorker, 0), std::vector<float>(6));
+  c.send(kNode1, push_of(kWorker, 1), std::vector<float>(6));
   const auto arrived = c.sent.to_authority<wire::GradientArrived>();
   REQUIRE(arrived.size() == 1);
   CHECK(arrived[0].worker == kWorker);
@@ -72,9 +72,9 @@ TEST_CASE("a whole gradient is reported to the authority, one in another's name 
 
 TEST_CASE("a push that came twice is ignored; one after a gap is an error that its sender cannot outlive") {
   ReadyConversation c;
-  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
-  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
-  c.say(kNode0, push_of(kWorker, 1), std::vector<float>(4));
+  c.send(kNode0, push_of(kWorker, 0), std::vector<float>(6));
+  c.send(kNode0, push_of(kWorker, 0), std::vector<float>(6));
+  c.send(kNode0, push_of(kWorker, 1), std::vector<float>(4));
   const auto errors = c.sent.of<Error>(kNode0);
   REQUIRE(errors.size() == 2);
   CHECK_FALSE(errors[0].fatal);
@@ -83,15 +83,15 @@ TEST_CASE("a push that came twice is ignored; one after a gap is an error that i
 
 TEST_CASE("a gradient is withdrawn by its own worker, and only while it is here in part") {
   ReadyConversation c;
-  c.say(kNode0, push_of(kWorker, 0, 4, false), {1, 1});
-  c.say(kNode1, wire::Withdraw{kWorker, Clock(0)});
+  c.send(kNode0, push_of(kWorker, 0, 4, false), {1, 1});
+  c.send(kNode1, wire::Withdraw{kWorker, Clock(0)});
   REQUIRE(c.sent.of<Error>(kNode1).size() == 1);
   CHECK(c.sent.of<Error>(kNode1)[0].message == "withdrawal from node 1 in the name of worker 0.0");
-  c.say(kNode0, wire::Withdraw{kWorker, Clock(0)});
+  c.send(kNode0, wire::Withdraw{kWorker, Clock(0)});
   CHECK(c.sent.of<Error>(kNode0).empty());
-  c.say(kNode0, push_of(kWorker, 1), std::vector<float>(6));
+  c.send(kNode0, push_of(kWorker, 1), std::vector<float>(6));
   CHECK(c.sent.to_authority<wire::GradientArrived>().size() == 1);
-  c.say(kNode0, wire::Withdraw{kWorker, Clock(1)});
+  c.send(kNode0, wire::Withdraw{kWorker, Clock(1)});
   REQUIRE(c.sent.of<Error>(kNode0).size() == 1);
   CHECK_FALSE(c.sent.of<Error>(kNode0)[0].fatal);
 }
@@ -101,10 +101,10 @@ TEST_CASE("a gradient is withdrawn by its own worker, and only while it is here 
 // Two are held where gradients are applied as they come.
 TEST_CASE("a gradient that fills its worker's bound is announced when a decision has made room") {
   ReadyConversation c;
-  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
-  c.say(kNode0, push_of(kWorker, 1), std::vector<float>(6));
+  c.send(kNode0, push_of(kWorker, 0), std::vector<float>(6));
+  c.send(kNode0, push_of(kWorker, 1), std::vector<float>(6));
   CHECK(c.sent.to_authority<wire::GradientArrived>().size() == 1);  // or the third might come now
-  c.say(kTheAuthority, decision_of(0, {{kWorker, Clock(0), 1}}, 1));
+  c.send(kTheAuthority, decision_of(0, {{kWorker, Clock(0), 1}}, 1));
   const auto arrived = c.sent.to_authority<wire::GradientArrived>();
   REQUIRE(arrived.size() == 2);
   CHECK(arrived[1].clock == Clock(1));
@@ -114,7 +114,7 @@ TEST_CASE("a gradient that fills its worker's bound is announced when a decision
 TEST_CASE("a pull is answered in pieces of one revision; the first carries the node's applied clocks") {
   ReadyConversation c;
   c.iterate(0);
-  c.say(kNode0, c.pull(1));
+  c.send(kNode0, c.pull(1));
   const auto pieces = c.sent.of<Parameters>(kNode0);
   REQUIRE(pieces.size() == 2);
   CHECK((pieces[0].offset == 0 && !pieces[0].last));
@@ -127,12 +127,12 @@ TEST_CASE("a pull is answered in pieces of one revision; the first carries the n
 TEST_CASE("a_node_that_trains_a_part_is_sent_that_alone") {
   Conversation c;
   std::vector<float> initial = {0, 1, 2, 3, 4, 5};
-  c.say(kNode0, wire::InitialParameters{0, true}, initial);
+  c.send(kNode0, wire::InitialParameters{0, true}, initial);
   const auto sent = [&c](Range part) {
     c.sent.clear();
     wire::Pull pull = c.pull(0);
     pull.part = part;
-    c.say(kNode0, pull);
+    c.send(kNode0, pull);
     std::vector<float> floats;
     for (const Sent::Entry& entry : c.sent.entries) {
       const auto piece = entry.message.payload.floats();
@@ -163,7 +163,7 @@ TEST_CASE("a state that is leaving stays whole while the next one is made of the
   c.initialize();
   for (std::int64_t clock = 0; clock < 3; ++clock) {
     c.sent.clear();  // the last answer has been read
-    c.say(kNode0, c.pull(0, false, Revision(clock - 1)));
+    c.send(kNode0, c.pull(0, false, Revision(clock - 1)));
     REQUIRE(c.sent.of<Parameters>(kNode0).size() == 2);
     std::vector<float> before;
     const auto floats_sent = [&] {
@@ -179,15 +179,15 @@ TEST_CASE("a state that is leaving stays whole while the next one is made of the
     push.offset = 4;
     push.last = false;
     push.samples = 0;
-    c.say(kNode0, push, {1, 1});
+    c.send(kNode0, push, {1, 1});
     CHECK(c.service->work_ahead());  // a third of it is here
-    c.say(kNode0, push_of(kWorker, clock), {1, 1, 1, 1});
+    c.send(kNode0, push_of(kWorker, clock), {1, 1, 1, 1});
     CHECK_FALSE(c.service->work_ahead());  // the last piece is applied as it comes
     CHECK(c.service->shard()->blocks_in_use() == 4);
     auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
     decision.revision_after = Revision(clock + 1);
     decision.learning_rate = c.config.train.optimizer.lr;
-    c.say(kTheAuthority, decision);
+    c.send(kTheAuthority, decision);
     CHECK(c.service->shard()->next().committed() == 2 * (clock + 1));
     CHECK(c.service->shard()->blocks_in_use() == 4);  // what has left is the next one's
     CHECK(floats_sent() == before);
@@ -196,12 +196,12 @@ TEST_CASE("a state that is leaving stays whole while the next one is made of the
 
 TEST_CASE("a pull for a version to come is held until it is there") {
   Conversation c;
-  c.say(kNode1, c.pull(0));  // not even the initial parameters are
+  c.send(kNode1, c.pull(0));  // not even the initial parameters are
   CHECK(c.sent.of<Parameters>(kNode1).empty());
   c.initialize();
   CHECK(c.sent.of<Parameters>(kNode1).size() == 2);
   c.sent.clear();
-  c.say(kNode1, c.pull(2));
+  c.send(kNode1, c.pull(2));
   c.iterate(0);
   CHECK(c.sent.of<Parameters>(kNode1).empty());
   c.iterate(1);
@@ -211,26 +211,26 @@ TEST_CASE("a pull for a version to come is held until it is there") {
 TEST_CASE("who has the newest revision is told that nothing changed") {
   ReadyConversation c;
   c.iterate(0);
-  c.say(kNode0, c.pull(0, false, Revision(1)));
+  c.send(kNode0, c.pull(0, false, Revision(1)));
   REQUIRE(c.sent.of<wire::Unchanged>(kNode0).size() == 1);
   CHECK(c.sent.of<Parameters>(kNode0).empty());
-  c.say(kNode0, c.pull(0, false, Revision(0)));
+  c.send(kNode0, c.pull(0, false, Revision(0)));
   CHECK(c.sent.of<Parameters>(kNode0).size() == 2);
 }
 
 TEST_CASE("an exact version is the retained one, held before it is there, refused after it was released") {
   ReadyConversation c;
-  c.say(kNode1, c.pull(1, true));
+  c.send(kNode1, c.pull(1, true));
   c.iterate(0, /*retain=*/true);
   REQUIRE(c.sent.of<Parameters>(kNode1).size() == 2);
   c.iterate(1);
-  c.say(kNode1, c.pull(1, true));
+  c.send(kNode1, c.pull(1, true));
   REQUIRE(c.sent.of<Parameters>(kNode1).size() == 4);
   CHECK(c.sent.of<Parameters>(kNode1)[3].version == Version(1));
   CHECK(c.sent.entries.back().message.payload.floats()[0] == 0.0F);  // not the newest, which is -1
-  c.say(kNode1, c.pull(3, true));                                    // never retained
-  c.say(kTheAuthority, wire::Release{Version(1)});
-  c.say(kNode1, c.pull(1, true));
+  c.send(kNode1, c.pull(3, true));                                    // never retained
+  c.send(kTheAuthority, wire::Release{Version(1)});
+  c.send(kNode1, c.pull(1, true));
   CHECK(c.sent.of<Error>(kNode1).size() == 1);
   c.iterate(2);
   c.iterate(3);
@@ -241,38 +241,38 @@ TEST_CASE("an exact version is the retained one, held before it is there, refuse
 
 TEST_CASE("held pulls are bounded for each node") {
   ReadyConversation c;
-  for (int i = 0; i < 3; ++i) c.say(kNode1, c.pull(9));  // one thread, and two more
+  for (int i = 0; i < 3; ++i) c.send(kNode1, c.pull(9));  // one thread, and two more
   CHECK(c.sent.of<Error>(kNode1).empty());
-  c.say(kNode1, c.pull(9));
+  c.send(kNode1, c.pull(9));
   CHECK(c.sent.of<Error>(kNode1).size() == 1);
-  c.say(kNode0, c.pull(9));  // another node has its own share
+  c.send(kNode0, c.pull(9));  // another node has its own share
   CHECK(c.sent.of<Error>(kNode0).empty());
 }
 
 TEST_CASE("who does not read its answers gets no more of them") {
   ReadyConversation c;
-  for (int i = 0; i < 10; ++i) c.say(kNode1, c.pull(0));  // nothing leaves: `sent` keeps every payload
+  for (int i = 0; i < 10; ++i) c.send(kNode1, c.pull(0));  // nothing leaves: `sent` keeps every payload
   CHECK_FALSE(c.sent.of<Error>(kNode1).empty());
   c.sent.clear();
-  c.say(kNode1, c.pull(0));
+  c.send(kNode1, c.pull(0));
   CHECK(c.sent.of<Error>(kNode1).empty());
 }
 
 TEST_CASE("a lost node is refused, and its held pulls are forgotten") {
   ReadyConversation c;
-  c.say(kNode0, push_of(kWorker, 0, 5, false), {1});
+  c.send(kNode0, push_of(kWorker, 0, 5, false), {1});
   CHECK(c.service->shard()->gradients_held() == 1);
-  c.say(kNode0, c.pull(5));
-  c.say(kTheAuthority, wire::NodeLost{NodeId(0)});
+  c.send(kNode0, c.pull(5));
+  c.send(kTheAuthority, wire::NodeLost{NodeId(0)});
   CHECK(c.service->shard()->gradients_held() == 0);
-  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(5));
+  c.send(kNode0, push_of(kWorker, 0), std::vector<float>(5));
   CHECK(c.sent.of<Error>(kNode0).size() == 1);
 }
 
 TEST_CASE("a message that is not for a shard, or comes too early, is refused and the shard lives on") {
   Conversation c;
-  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));  // before the initial parameters
-  c.say(kNode0, wire::Grant{});
+  c.send(kNode0, push_of(kWorker, 0), std::vector<float>(6));  // before the initial parameters
+  c.send(kNode0, wire::Grant{});
   CHECK(c.sent.of<Error>(kNode0).size() == 2);
   c.initialize();
   CHECK(c.sent.to_authority<wire::ShardReady>().size() == 1);
@@ -294,7 +294,7 @@ TEST_CASE("a layout that this machine cannot hold is refused before memory is ta
 
 TEST_CASE("a state is nobody's to send where servers hold the parameters") {
   ReadyConversation c;
-  c.say(kNode0, wire::NodeState{Version(1), 0, true}, std::vector<float>(6, 2.0F));
+  c.send(kNode0, wire::NodeState{Version(1), 0, true}, std::vector<float>(6, 2.0F));
   CHECK(c.sent.of<Error>(kNode0).size() == 1);
 }
 

@@ -25,21 +25,21 @@ struct WaitingShard {
   }
   void open() { REQUIRE(service->open(layout_of(12)).is_ok()); }
   void initialize(std::int64_t offset = 0, std::size_t floats = 6) {
-    say(kReader, wire::InitialParameters{offset, offset + static_cast<std::int64_t>(floats) == 6},
+    send(kReader, wire::InitialParameters{offset, offset + static_cast<std::int64_t>(floats) == 6},
         std::vector<float>(floats, 1.0F));
   }
-  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+  void send(Peer from, wire::Body body, std::vector<float> values = {}) {
     REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
   }
-  void push(std::int64_t clock) { say(kReader, push_of(WorkerId(0, 0), clock), std::vector<float>(6, 1.0F)); }
+  void push(std::int64_t clock) { send(kReader, push_of(WorkerId(0, 0), clock), std::vector<float>(6, 1.0F)); }
   void decide(std::int64_t clock, bool retain = false) {
     auto decision = decision_of(clock, {{WorkerId(0, 0), Clock(clock), 1}}, clock + 1);
     decision.revision_after = Revision(clock + 1);
     decision.retain = retain;
-    say(Peer::of(kAuthority), decision);
+    send(Peer::of(kAuthority), decision);
   }
   void pull(Peer from, std::int64_t min_version, bool exact = false) {
-    say(from, wire::Pull{++requests, Version(min_version), exact, kNoRevision});
+    send(from, wire::Pull{++requests, Version(min_version), exact, kNoRevision});
   }
   void tick(std::chrono::nanoseconds time) { service->tick(now = now + time); }
   // Nodes were last seen 0.4 s ago, the authority 0.2 s ago.
@@ -110,7 +110,7 @@ TEST_CASE(
   s.now = s.now + 3s;
   CHECK(s.waits() == WaitTexts{who + " and has taken none for 3.0 s"});
   s.sent.clear();
-  REQUIRE(s.service->on_replies_left().is_ok());
+  REQUIRE(s.service->on_replies_sent().is_ok());
   CHECK(s.waits().empty());
 }
 
@@ -136,15 +136,15 @@ TEST_CASE("a decision that waits for a released version to leave names who reads
   s.push(0);
   s.decide(0, /*retain=*/true);
   s.pull(kReader, 1, /*exact=*/true);
-  s.say(Peer::of(kAuthority), wire::Release{Version(1)});
+  s.send(Peer::of(kAuthority), wire::Release{Version(1)});
   s.push(1);
   s.decide(1, /*retain=*/true);
-  s.say(Peer::of(kAuthority), wire::DiscardGradient{WorkerId(1, 0), Clock(1)});
+  s.send(Peer::of(kAuthority), wire::DiscardGradient{WorkerId(1, 0), Clock(1)});
   CHECK(s.waits() ==
         WaitTexts{"decision 1 and 1 behind it wait for a released version to leave: node 0 (last seen "
                   "0.4 s ago) has 2 pieces to read"});
   s.sent.clear();
-  REQUIRE(s.service->on_replies_left().is_ok());
+  REQUIRE(s.service->on_replies_sent().is_ok());
   CHECK(s.waits().empty());
 }
 
@@ -183,7 +183,7 @@ TEST_CASE(
   CHECK(first[0].usual == 0s);
   s.now = s.now + 7s;
   s.sent.clear();
-  REQUIRE(s.service->on_replies_left().is_ok());
+  REQUIRE(s.service->on_replies_sent().is_ok());
   s.tick(0s);
   s.sent.clear();
   const auto second = waits_while(1);

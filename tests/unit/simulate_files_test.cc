@@ -29,17 +29,17 @@ class Command {
 
   int operator()(const std::string& out, std::vector<std::string> overrides, const std::string& trace = "",
                  Force force = Force::kNo) {
-    said_.str("");
+    printed_.str("");
     refused_.str("");
     return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), force, trace},
-                        said_, refused_);
+                        printed_, refused_);
   }
   fs::path operator/(const std::string& name) const { return folder_ / name; }
-  std::string said() const { return said_.str(); }
+  std::string reported() const { return printed_.str(); }
   std::string warnings() const { return refused_.str(); }
   // The one line of a refusal.
   std::string refusal() const {
-    CHECK(said_.str().empty());
+    CHECK(printed_.str().empty());
     const std::string line = refused_.str();
     CHECK(std::count(line.begin(), line.end(), '\n') == 1);
     return line;
@@ -49,7 +49,7 @@ class Command {
  private:
   TempFolder folder_;
   fs::path config_ = folder_ / "run.yaml";
-  std::ostringstream said_, refused_;
+  std::ostringstream printed_, refused_;
 };
 
 std::map<std::string, std::string> files_of(const fs::path& folder) {
@@ -121,7 +121,7 @@ TEST_CASE("a_bandwidth_for_each_node_is_one_for_all_where_they_are_equal") {
 TEST_CASE("paceline_report_reads_a_simulated_run_and_says_that_it_is_one") {
   Command paceline;
   REQUIRE(paceline("ssp", {"sync.policy=ssp", "simulate.compute.slowdown=[1, 2]"}) == 0);
-  CHECK_THAT(paceline.said(), Contains("ok, 20 iterations in 2.000 s of virtual time"));
+  CHECK_THAT(paceline.reported(), Contains("ok, 20 iterations in 2.000 s of virtual time"));
   REQUIRE(paceline("bsp", {"sync.policy=bsp", "simulate.compute.slowdown=[1, 2]"}) == 0);
   std::ostringstream out, err;
   REQUIRE(report({{(paceline / "ssp").string()}}, out, err) == 0);
@@ -413,9 +413,9 @@ TEST_CASE("a_trace_of_another_top_k_share_is_refused_by_name") {
 
 TEST_CASE("a_trace_of_a_run_that_did_not_end_well_is_refused_and_says_how_it_ended") {
   Command paceline;
-  const auto refused = [&](const char* run, const std::string& said) {
+  const auto refused = [&](const char* run, const std::string& reported) {
     CHECK(paceline("again", kAsTraced, (paceline / run).string()) == 2);
-    CHECK_THAT(paceline.refusal(), Contains("no trace: got a run that ended with " + said + ", expected"));
+    CHECK_THAT(paceline.refusal(), Contains("no trace: got a run that ended with " + reported + ", expected"));
   };
   REQUIRE(paceline("lost", {"simulate.events=[{at: 1s, node: 1, kind: crash}]"}) == 0);
   refused("lost", "1 nodes lost");

@@ -203,7 +203,7 @@ TEST_CASE("whoever_is_lost_comes_back_or_late_every_read_is_made_of_the_decision
     return each.combine == CombineMode::kMean ? decisions.share(own) : 1.0;
   };
   std::int64_t own = 0;        // gradients that were added again
-  std::int64_t of_comers = 0;  // ... by those who came back or late
+  std::int64_t of_joiners = 0;  // ... by those who came back or late
   std::int64_t wrong = 0;
   for (const Read& read : tasks.reads()) {
     const Step& step = read.step;
@@ -211,11 +211,11 @@ TEST_CASE("whoever_is_lost_comes_back_or_late_every_read_is_made_of_the_decision
     const std::int64_t before = own;
     const auto expected = server.read(step, config.train.optimizer.lr, since, share, own);
     wrong += same_floats(read.parameters, expected) ? 0 : 1;
-    if (since > Clock(0)) of_comers += own - before;
+    if (since > Clock(0)) of_joiners += own - before;
   }
   CHECK(wrong == 0);
   CHECK(own > 0);
-  CHECK((of_comers > 0) == each.comes_back);
+  CHECK((of_joiners > 0) == each.comes_back);
   REQUIRE(run.model);
   CHECK(same_floats(run.model->parameters, server.states.rbegin()->second));
 }

@@ -44,9 +44,9 @@ class Trainer {
     return without_data(out, std::move(overrides));
   }
   int without_data(const std::string& out, std::vector<std::string> overrides) {
-    said_.str("");
+    printed_.str("");
     refused_.str("");
-    return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), Force::kTwice, ""}, said_,
+    return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), Force::kTwice, ""}, printed_,
                         refused_);
   }
   fs::path operator/(const std::string& name) const { return folder_ / name; }
@@ -62,7 +62,7 @@ class Trainer {
  private:
   testing::TempFolder folder_;
   fs::path config_ = folder_ / "run.yaml";
-  std::ostringstream said_, refused_;
+  std::ostringstream printed_, refused_;
 };
 
 }  // namespace

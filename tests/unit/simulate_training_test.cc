@@ -119,7 +119,7 @@ TEST_CASE("so_does_one_worker_under_ssp_where_timing_decides_nothing") {
 
 TEST_CASE("one_worker_under_asp_is_a_plain_loop") {
   RunConfig config = with_policy(training_config(1, 1), PolicyKind::kAsp, ApplyMode::kEager);
-  config.sync.pull_order = GENERATE(PullOrder::kAhead, PullOrder::kBehind);
+  config.sync.pull_order = GENERATE(PullOrder::kBeforePush, PullOrder::kAfterPush);
   config.simulate.network.latency = std::chrono::milliseconds(250);  // parameters are behind all the time
   const Outcome run = trained(config);
   const auto tasks = make_network_tasks(config);
@@ -155,9 +155,9 @@ TEST_CASE("every_gradient_is_computed_with_the_parameters_that_its_worker_had_th
                Case{PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach, std::nullopt},
                Case{PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kMean, std::nullopt},
                Case{PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach},
-               Case{PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach, 1, PullOrder::kBehind},
+               Case{PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach, 1, PullOrder::kAfterPush},
                Case{PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach},
-               Case{PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach, 1, PullOrder::kBehind});
+               Case{PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach, 1, PullOrder::kAfterPush});
   CAPTURE(static_cast<int>(each.policy), static_cast<int>(each.apply), static_cast<int>(each.combine),
           static_cast<int>(each.pull_order));
   RunConfig config = with_policy(training_config(3, 2), each.policy, each.apply, each.combine);

@@ -66,7 +66,7 @@ class Walk {
   std::string run() {
     const auto opened = service_->open(layout_of(floats_));
     if (!opened.is_ok()) return opened.status().message();
-    say(Peer::of(NodeId(0)), wire::InitialParameters{0, true},
+    send(Peer::of(NodeId(0)), wire::InitialParameters{0, true},
         std::vector<float>(static_cast<std::size_t>(floats_)));
     for (int i = 0; i < kSteps && wrong_.empty(); ++i) {
       step();
@@ -102,13 +102,13 @@ class Walk {
   void fault(const std::string& what) {
     if (wrong_.empty()) wrong_ = what;
   }
-  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+  void send(Peer from, wire::Body body, std::vector<float> values = {}) {
     const Status status = service_->handle(from, {std::move(body), payload_of(std::move(values))});
     if (!status.is_ok()) fault(status.message());
   }
   void wake() {
     left_ = false;
-    const Status status = service_->on_replies_left();
+    const Status status = service_->on_replies_sent();
     if (!status.is_ok()) fault(status.message());
   }
 
@@ -153,7 +153,7 @@ class Walk {
       pusher.clock = std::max(pusher.clock, Clock(version_));
     }
     const std::int64_t begin = (pusher.left - 1) / kBlockFloats * kBlockFloats;
-    say(Peer::of(pusher.worker.node), push_of(pusher.worker, pusher.clock.value, begin, begin == 0),
+    send(Peer::of(pusher.worker.node), push_of(pusher.worker, pusher.clock.value, begin, begin == 0),
         std::vector<float>(static_cast<std::size_t>(pusher.left - begin), 1));
     pusher.left = begin;
     if (begin > 0) return;
@@ -191,7 +191,7 @@ class Walk {
       retained_.push_back(decision.version_after);
       content_of_[decision.version_after] = decision.revision_after;
     }
-    say(Peer::of(kAuthority), decision);
+    send(Peer::of(kAuthority), decision);
   }
   // Decisions that the shard has wait.
   std::size_t on_their_way() {
@@ -201,7 +201,7 @@ class Walk {
 
   void release() {
     if (retained_.empty()) return;
-    say(Peer::of(kAuthority), wire::Release{retained_.front()});
+    send(Peer::of(kAuthority), wire::Release{retained_.front()});
     retained_.erase(retained_.begin());
   }
 
@@ -212,19 +212,19 @@ class Walk {
     const Version min_version(
         oldest + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(version_ - oldest) + 2)));
     node.open[++requests_] = {min_version};
-    say(Peer::of(NodeId(n)), wire::Pull{requests_, min_version, false, node.has});
+    send(Peer::of(NodeId(n)), wire::Pull{requests_, min_version, false, node.has});
   }
 
   void pull_exact(std::uint32_t n) {
     Node& node = nodes_[n];
     if (node.lost || retained_.empty() || node.open.size() >= config_.cluster.threads_per_node + 2) return;
     node.open[++requests_] = {retained_.front(), true};
-    say(Peer::of(NodeId(n)), wire::Pull{requests_, retained_.front(), true, kNoRevision});
+    send(Peer::of(NodeId(n)), wire::Pull{requests_, retained_.front(), true, kNoRevision});
   }
 
   void lose(std::uint32_t n) {
     nodes_[n].lost = true;
-    say(Peer::of(kAuthority), wire::NodeLost{NodeId(n), "the schedule says so"});
+    send(Peer::of(kAuthority), wire::NodeLost{NodeId(n), "the schedule says so"});
   }
 
   // The node takes one message; only then is its payload let go of.
@@ -299,17 +299,17 @@ class Walk {
   // A released version whose replies are still queued is in the place of a retained one.
   void check_memory() {
     const Shard& shard = *service_->shard();
-    std::set<Version> still_leaving;
+    std::set<Version> in_flight;
     for (const auto& [n, queue] : outbox_.queues) {
       for (const wire::Message& message : queue) {
         const auto* piece = std::get_if<wire::Parameters>(&message.body);
         if (piece == nullptr || !nodes_[n].open.contains(piece->request)) continue;
         if (nodes_[n].open[piece->request].exact && shard.retained(piece->version) == nullptr) {
-          still_leaving.insert(piece->version);
+          in_flight.insert(piece->version);
         }
       }
     }
-    const std::size_t retained = shard.retained_count() + still_leaving.size();
+    const std::size_t retained = shard.retained_count() + in_flight.size();
     const auto blocks = static_cast<std::size_t>(shard.now().blocks.block_count());
     check_encoded(blocks);
     if (retained > kRetainedMax) fault(std::to_string(retained) + " versions are kept beside the parameters");

@@ -32,26 +32,26 @@ struct Conversation {
     config.cluster.frame_bytes = block * static_cast<std::int64_t>(sizeof(float));
     service.emplace(ShardId(0), config, sent, log, [this] { left = true; });
     REQUIRE(service->open(layout_of(floats)).is_ok());
-    say(kNode0, wire::InitialParameters{0, true}, values);
+    send(kNode0, wire::InitialParameters{0, true}, values);
   }
-  void say(Peer from, wire::Body body, std::vector<float> payload = {}) {
+  void send(Peer from, wire::Body body, std::vector<float> payload = {}) {
     REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(payload))}).is_ok());
   }
   void iterate(bool retain = false) {
-    say(kNode0, push_of(kWorker, clock), values);
+    send(kNode0, push_of(kWorker, clock), values);
     auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
     decision.revision_after = Revision(++clock);
     decision.retain = retain;
-    say(kTheAuthority, decision);
+    send(kTheAuthority, decision);
   }
   void pull(Peer from, std::int64_t min_version, Revision have = kNoRevision, bool exact = false,
             std::optional<Range> part = std::nullopt) {
-    say(from, wire::Pull{++requests, Version(min_version), exact, have, part});
+    send(from, wire::Pull{++requests, Version(min_version), exact, have, part});
   }
   // What was sent to `node` leaves, and the service is told if it asked to be.
   void leave(Peer node) {
     std::erase_if(sent.entries, [node](const Sent::Entry& entry) { return entry.to == node; });
-    if (std::exchange(left, false)) REQUIRE(service->on_replies_left().is_ok());
+    if (std::exchange(left, false)) REQUIRE(service->on_replies_sent().is_ok());
   }
   // One piece of what was sent to `node` does. False: there is none.
   bool leave_one(Peer node) {
@@ -199,7 +199,7 @@ TEST_CASE("a lost node that reads has a while to read why; then its connection i
   c.pull(kNode1, 1);
   c.iterate();
   c.pull(kNode0, 2);
-  c.say(kTheAuthority, wire::NodeLost{NodeId(1), "refused"});
+  c.send(kTheAuthority, wire::NodeLost{NodeId(1), "refused"});
   Ticks now;
   c.service->tick(now);
   c.service->tick(now + 2s);
@@ -209,7 +209,7 @@ TEST_CASE("a lost node that reads has a while to read why; then its connection i
   c.service->tick(now + 4s);
   CHECK(c.sent.of<Parameters>(kNode1).empty());
   REQUIRE(c.left);
-  REQUIRE(c.service->on_replies_left().is_ok());
+  REQUIRE(c.service->on_replies_sent().is_ok());
   CHECK(c.answers(kNode0) == Versions{2});
 }
 
@@ -259,7 +259,7 @@ TEST_CASE("no version is retained in the place of a released one whose replies a
   Conversation c;
   c.iterate(/*retain=*/true);
   c.pull(kNode1, 1, kNoRevision, /*exact=*/true);
-  c.say(kTheAuthority, wire::Release{Version(1)});
+  c.send(kTheAuthority, wire::Release{Version(1)});
   c.iterate(/*retain=*/true);
   c.pull(kNode2, 2);
   CHECK(c.service->shard()->now().version == Version(1));
@@ -275,12 +275,12 @@ TEST_CASE("the authority's own pull does not overtake the decision that retains 
   c.iterate(/*retain=*/true);
   c.iterate(/*retain=*/true);
   c.pull(kNode1, 1, kNoRevision, /*exact=*/true);
-  c.say(kTheAuthority, wire::Release{Version(1)});
-  c.say(kNode0, push_of(kWorker, 2), c.values);
+  c.send(kTheAuthority, wire::Release{Version(1)});
+  c.send(kNode0, push_of(kWorker, 2), c.values);
   auto decision = decision_of(2, {{kWorker, Clock(2), 1}}, 2);
   decision.revision_after = Revision(3);
   decision.retain = true;
-  c.say(kTheAuthority, decision);
+  c.send(kTheAuthority, decision);
   c.pull(kTheAuthority, 2, kNoRevision, /*exact=*/true);
   CHECK(c.answers(kTheAuthority).empty());
   c.leave(kNode1);
@@ -310,10 +310,10 @@ TEST_CASE(
   CHECK(lost[0].why == "it has taken none of the parameters it asked shard 0 for in 10 s");
   c.leave(kNode2);
   CHECK(c.answers(kNode0).empty());
-  c.say(kTheAuthority, lost[0]);
+  c.send(kTheAuthority, lost[0]);
   CHECK(c.sent.of<Parameters>(kNode1).empty());
   REQUIRE(c.left);
-  REQUIRE(c.service->on_replies_left().is_ok());
+  REQUIRE(c.service->on_replies_sent().is_ok());
   CHECK(c.answers(kNode0) == Versions{2});
 }
 
@@ -331,12 +331,12 @@ TEST_CASE("a node that takes a piece now and then is reported after 30 leases, a
     CHECK(lost[0].node == NodeId(1));
     CHECK(lost[0].why == "it has taken only a part of the parameters it asked shard 0 for in 300 s");
     CHECK(c.answers(kNode0).empty());
-    c.say(kTheAuthority, lost[0]);
+    c.send(kTheAuthority, lost[0]);
     CHECK(c.sent.of<Parameters>(kNode1).empty());
   }
   SECTION("it is slow, but honest") { CHECK_FALSE(c.lost_while_taking(kNode1, 5s)); }
   REQUIRE(c.left);
-  REQUIRE(c.service->on_replies_left().is_ok());
+  REQUIRE(c.service->on_replies_sent().is_ok());
   CHECK(c.answers(kNode0) == Versions{2});
 }
 

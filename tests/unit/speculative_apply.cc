@@ -34,7 +34,7 @@ class PreparingWalk {
         expected_(static_cast<std::size_t>(floats_), 1.0F),
         senders_(settings_.cluster.workers()) {}
 
-  NextStateWalk run() {
+  SpeculativeApplyWalk run() {
     for (int i = 0; i < kWalkSteps && walk_.violation.empty(); ++i) {
       step();
       check();
@@ -141,8 +141,8 @@ class PreparingWalk {
       }
       if (chance(5)) spoil(begun);
       // What the shard gets of them; each float by itself, however the gradient is cut.
-      const wire::Payload said = encoded(begun.values);
-      expect_ok(decode(said.encoding, said.bytes(), begun.values));
+      const wire::Payload reported = encoded(begun.values);
+      expect_ok(decode(reported.encoding, reported.bytes(), begun.values));
       sender.sending = std::move(begun);
       sender.sent = 0;
     }
@@ -167,7 +167,7 @@ class PreparingWalk {
     ++sender.clock;
     if (whole.clock.value < sender.late_below) {
       ++walk_.late;
-      if (const std::string& said = (*arrived)->fault; !said.empty()) fault("said of what is late: " + said);
+      if (const std::string& reported = (*arrived)->fault; !reported.empty()) fault("said of what is late: " + reported);
       return;
     }
     expect_fault(whole, (*arrived)->fault);
@@ -423,13 +423,13 @@ class PreparingWalk {
   std::optional<Reply> reply_;
   std::map<Version, std::vector<float>> retained_;
   std::int64_t sequence_ = 0;
-  NextStateWalk walk_;
+  SpeculativeApplyWalk walk_;
 };
 
 }  // namespace
 
-NextStateWalk walk_next_state(std::uint64_t seed) {
-  NextStateWalk walk = PreparingWalk(seed).run();
+SpeculativeApplyWalk walk_speculative_apply(std::uint64_t seed) {
+  SpeculativeApplyWalk walk = PreparingWalk(seed).run();
   if (!walk.violation.empty()) {
     walk.violation = "next state, seed " + std::to_string(seed) + ": " + walk.violation;
   }

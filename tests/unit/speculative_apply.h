@@ -7,7 +7,7 @@
 
 namespace paceline::server {
 
-struct NextStateWalk {
+struct SpeculativeApplyWalk {
   // The first of these that did not hold, empty when all did:
   //   content   after every step the parameters, the retained versions and the replies held are bit for bit
   //             what a plain loop makes of the decisions alone
@@ -25,6 +25,6 @@ struct NextStateWalk {
 };
 
 // Runs the schedule of `seed`. Thread: any.
-NextStateWalk walk_next_state(std::uint64_t seed);
+SpeculativeApplyWalk walk_speculative_apply(std::uint64_t seed);
 
 }  // namespace paceline::server

@@ -78,7 +78,7 @@ TEST_CASE("what was prepared never shows before its decision, and then has the b
   std::int64_t not_finite = 0;
   std::int64_t late = 0;
   for (std::int64_t seed = 1; seed <= kSeeds; ++seed) {
-    const NextStateWalk walk = walk_next_state(static_cast<std::uint64_t>(seed));
+    const SpeculativeApplyWalk walk = walk_speculative_apply(static_cast<std::uint64_t>(seed));
     REQUIRE(walk.violation == "");
     prepared += walk.prepared;
     committed += walk.committed;

@@ -10,19 +10,19 @@ namespace {
 using namespace std::chrono_literals;
 using Lines = std::vector<std::string>;
 
-struct Looked {
+struct Checked {
   StallLog log;
   Ticks now{1};
   Lines after(std::chrono::nanoseconds time, std::vector<Wait> waits) {
     now = now + time;
-    return log.look(waits, now);
+    return log.check(waits, now);
   }
 };
 
 const Wait kSlowest{"the wait for version 8", "2 workers wait for version 8", 2s};
 
 TEST_CASE("a wait is told after five times the usual, at doubling intervals, and when it is over") {
-  Looked l;
+  Checked l;
   CHECK(l.after(0s, {kSlowest}).empty());
   CHECK(l.after(9900ms, {kSlowest}).empty());
   CHECK(l.log.standing().empty());
@@ -38,13 +38,13 @@ TEST_CASE("a wait is told after five times the usual, at doubling intervals, and
 }
 
 TEST_CASE("a wait that was never told ends without a word") {
-  Looked l;
+  Checked l;
   CHECK(l.after(0s, {kSlowest}).empty());
   CHECK(l.after(9s, {}).empty());
 }
 
 TEST_CASE("the text may change while the cause stays, and several causes are told apart") {
-  Looked l;
+  Checked l;
   const Wait fewer{kSlowest.cause, "1 worker waits for version 8", 2s};
   const Wait other{"the wait for an evaluation", "the end waits for an evaluation", 1s};
   CHECK(l.after(0s, {kSlowest, other}).empty());
@@ -54,7 +54,7 @@ TEST_CASE("the text may change while the cause stays, and several causes are tol
 }
 
 TEST_CASE("where nobody knows what is usual ten seconds are long, and less than three never are") {
-  Looked l;
+  Checked l;
   const Wait unknown{"a", "a"};
   const Wait quick{"b", "b", 1ms};
   CHECK(l.after(0s, {unknown, quick}).empty());
@@ -64,7 +64,7 @@ TEST_CASE("where nobody knows what is usual ten seconds are long, and less than 
 }
 
 TEST_CASE("at the start a wait is told after two seconds, and then seldom") {
-  Looked l;
+  Checked l;
   const Wait join{"the wait for welcomes", "nobody answers", 0s, /*at_start=*/true};
   CHECK(l.after(0s, {join}).empty());
   CHECK(l.after(1900ms, {join}).empty());
@@ -76,7 +76,7 @@ TEST_CASE("at the start a wait is told after two seconds, and then seldom") {
 }
 
 TEST_CASE("while this process stood still nobody waited") {
-  Looked l;
+  Checked l;
   CHECK(l.after(0s, {kSlowest}).empty());
   l.now = l.now + 1h;
   l.log.discount_pause({1h, l.now});
@@ -85,7 +85,7 @@ TEST_CASE("while this process stood still nobody waited") {
 }
 
 TEST_CASE("who asks is told at once, also of what has only just begun") {
-  Looked l;
+  Checked l;
   CHECK(l.log.explain({kSlowest}, l.now) == Lines{"for 0.0 s: 2 workers wait for version 8"});
   CHECK(l.after(0s, {kSlowest}).empty());
   CHECK(l.log.explain({kSlowest}, l.now + 1500ms) == Lines{"for 1.5 s: 2 workers wait for version 8"});

@@ -18,7 +18,7 @@ namespace paceline::testing {
 class TempFolder {
  public:
   TempFolder() {
-    remove_left_behind();
+    remove_left_over();
     const std::string prefix = kPrefix + std::to_string(::getpid());
     std::string name = (std::filesystem::temp_directory_path() / (prefix + "-XXXXXX")).string();
     PACELINE_ASSERT(::mkdtemp(name.data()) != nullptr, "no temporary folder " + name);
@@ -36,7 +36,7 @@ class TempFolder {
  private:
   static constexpr const char* kPrefix = "paceline-test-";
 
-  static void remove_left_behind() {
+  static void remove_left_over() {
     std::error_code ignored;
     for (const auto& entry :
          std::filesystem::directory_iterator(std::filesystem::temp_directory_path(), ignored)) {

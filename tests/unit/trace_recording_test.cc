@@ -71,17 +71,17 @@ TEST_CASE("an_exchange_is_recorded_part_behind_part_with_the_iterations_that_the
 class Decided {
  public:
   explicit Decided(std::int64_t threshold, std::size_t most = 1000) : engine_(config(threshold)), log_(most) {
-    for (const WorkerId worker : {kQuick, kLate}) tell(sync::Joined{worker});
+    for (const WorkerId worker : {kQuick, kLate}) record(sync::Joined{worker});
   }
-  void tell(const sync::Event& event) {
+  void record(const sync::Event& event) {
     now_ = now_ + 1ms;
     actions_.clear();
     engine_.step(event, now_, actions_);
     log_.stepped(event, actions_, engine_, now_);
   }
   void iterate(WorkerId worker, std::int64_t clock) {
-    tell(sync::GradientArrived{ShardId(0), worker, Clock(clock), 10, ""});
-    tell(sync::StepReported{worker, Clock(clock), {1.0, 5, 10}, Version(0), Revision(0), false, "", 0});
+    record(sync::GradientArrived{ShardId(0), worker, Clock(clock), 10, ""});
+    record(sync::StepReported{worker, Clock(clock), {1.0, 5, 10}, Version(0), Revision(0), false, "", 0});
   }
   std::vector<Decision> of(DecisionKind kind) const {
     Trace trace;
@@ -134,7 +134,7 @@ TEST_CASE("a_hold_names_the_slowest_and_its_grant_who_let_it_go") {
 TEST_CASE("who_waits_for_a_node_that_is_lost_is_let_go_by_its_loss") {
   Decided run(0);
   run.iterate(kQuick, 0);
-  run.tell(sync::Lost{kLate.node});
+  run.record(sync::Lost{kLate.node});
   const Decision last = run.of(DecisionKind::kGranted).back();
   CHECK(last.worker == kQuick);
   CHECK(last.release == Release::kLoss);
@@ -143,7 +143,7 @@ TEST_CASE("who_waits_for_a_node_that_is_lost_is_let_go_by_its_loss") {
 
 TEST_CASE("what_is_rare_outlives_the_iterations_around_it") {
   Decided run(1000, 20);
-  run.tell(sync::Lost{kLate.node});
+  run.record(sync::Lost{kLate.node});
   for (std::int64_t clock = 0; clock < 40; ++clock) run.iterate(kQuick, clock);
   CHECK(run.of(DecisionKind::kLost).size() == 1);
   CHECK(run.of(DecisionKind::kReported).size() <= 18);
@@ -153,7 +153,7 @@ TEST_CASE("what_is_rare_outlives_the_iterations_around_it") {
 TEST_CASE("what_the_core_refuses_is_no_decision") {
   Decided run(0);
   const auto before = run.of(DecisionKind::kReported).size();
-  run.tell(sync::StepReported{kQuick, Clock(7), {1.0, 5, 10}, Version(0), Revision(0), false, "", 0});
+  run.record(sync::StepReported{kQuick, Clock(7), {1.0, 5, 10}, Version(0), Revision(0), false, "", 0});
   CHECK(run.of(DecisionKind::kReported).size() == before);
 }
 

@@ -40,7 +40,7 @@ struct TrainFixture {
       training_.reset(
           new WorkerContext{.worker = WorkerId(0, 0),
                             .layout = layout,
-                            .looks = looks,
+                            .checks_finite = checks_finite,
                             .batches = batches,
                             .deadline = std::chrono::seconds(20),
                             .coordinator = exchange,
@@ -48,7 +48,7 @@ struct TrainFixture {
                             .process_cache = cache,
                             .task = task,
                             .pace = time,
-                            .step = step::WorkerStep({refresh_clocks, pulls_ahead, applies_locally}),
+                            .step = step::WorkerStep({refresh_clocks, pulls_before_push, applies_locally}),
                             .cache = ThreadCache({}, cache.ranges(), 0, std::move(vectors)),
                             .gradients = GradientBuffers(2),
                             .emulator = Emulator(emulate, 1, Cluster{1, 1}, WorkerId(0, 0), 1),
@@ -61,9 +61,9 @@ struct TrainFixture {
   Result<WorkDone> run() { return run_trainer(training()); }
 
   std::optional<std::int64_t> refresh_clocks = 1;
-  bool pulls_ahead = true;
+  bool pulls_before_push = true;
   bool applies_locally = true;
-  bool looks = true;
+  bool checks_finite = true;
   BatchLimits batches{.least = 1, .most = 4, .end = 1000};
   std::unique_ptr<CacheVectors> vectors;  // the thread cache's; null: the host's
 

@@ -64,17 +64,17 @@ TEST_CASE("messages that travel with another come back as they were, each on its
     }
     Others others;
     for (std::size_t i = 1; i < messages.size(); ++i) {
-      (i < 4 ? others.ahead : others.behind).push_back(encode(messages[i]).value());
+      (i < 4 ? others.before : others.after).push_back(encode(messages[i]).value());
     }
     const auto header = decode_header(encode(messages[0]).value() + encode(others));
     INFO(header.status().message());
     REQUIRE(header.is_ok());
     CHECK(same(*header->body, messages[0].body));
-    REQUIRE((header->ahead.size() == 3 && header->behind.size() == 3));
+    REQUIRE((header->before.size() == 3 && header->after.size() == 3));
     for (std::size_t i = 0; i < 3; ++i) {
-      CHECK(same(header->ahead[i].message.body, messages[1 + i].body));
-      CHECK(header->ahead[i].bytes == others.ahead[i].size());
-      CHECK(same(header->behind[i].message.body, messages[4 + i].body));
+      CHECK(same(header->before[i].message.body, messages[1 + i].body));
+      CHECK(header->before[i].bytes == others.before[i].size());
+      CHECK(same(header->after[i].message.body, messages[4 + i].body));
     }
   }
 }

@@ -42,7 +42,7 @@ struct Keys {
 struct Protected {
   boost::asio::io_context& io;
   std::unique_ptr<RouterSocket> socket;
-  std::vector<std::string> heard_from;
+  std::vector<std::string> received_from;
   std::vector<std::string> kept_out;
 
   Protected(Context& context, boost::asio::io_context& loop, const std::string& endpoint,
@@ -52,7 +52,7 @@ struct Protected {
     options.server_keys = std::move(keys);
     auto bound =
         RouterSocket::bind(context, io, endpoint, options, [this](const PeerId& from, Result<Message> m) {
-          heard_from.push_back(socket->key_name());
+          received_from.push_back(socket->key_name());
           if (m.is_ok()) REQUIRE(socket->send(from, {Heartbeat{}, {}}).is_ok());
         });
     INFO(bound.status().message());
@@ -70,7 +70,7 @@ struct Protected {
 
 struct Client {
   std::unique_ptr<DealerSocket> socket;
-  int heard = 0;
+  int arrived = 0;
   std::vector<Status> denied;
 
   Client(Context& context, boost::asio::io_context& io, const std::string& endpoint,
@@ -80,12 +80,12 @@ struct Client {
     options.client_keys = std::move(keys);
     options.on_denied = [this](const Status& why) { denied.push_back(why); };
     auto connected =
-        DealerSocket::connect(context, io, endpoint, options, [this](Result<Message>) { ++heard; });
+        DealerSocket::connect(context, io, endpoint, options, [this](Result<Message>) { ++arrived; });
     REQUIRE(connected.is_ok());
     socket = std::move(connected).value();
-    say();
+    send();
   }
-  void say() { REQUIRE(socket->send({Heartbeat{}, {}}).is_ok()); }
+  void send() { REQUIRE(socket->send({Heartbeat{}, {}}).is_ok()); }
 };
 
 TEST_CASE("with keys messages go both ways, and the router knows whose they are") {
@@ -96,12 +96,12 @@ TEST_CASE("with keys messages go both ways, and the router knows whose they are"
   boost::asio::io_context io{1};
   Protected router(context, io, endpoint, keys.of_server());
   Client first(context, io, router.socket->endpoint(), keys.of_node(0));
-  REQUIRE(run_until(io, [&] { return first.heard == 1; }));
+  REQUIRE(run_until(io, [&] { return first.arrived == 1; }));
   Client second(context, io, router.socket->endpoint(), keys.of_node(1));
-  REQUIRE(run_until(io, [&] { return second.heard == 1; }));
-  first.say();
-  REQUIRE(run_until(io, [&] { return first.heard == 2; }));
-  CHECK(router.heard_from == std::vector<std::string>{"node-0", "node-1", "node-0"});
+  REQUIRE(run_until(io, [&] { return second.arrived == 1; }));
+  first.send();
+  REQUIRE(run_until(io, [&] { return first.arrived == 2; }));
+  CHECK(router.received_from == std::vector<std::string>{"node-0", "node-1", "node-0"});
   CHECK((first.denied.empty() && second.denied.empty()));
   CHECK(router.socket->keep_out(steady_now()).empty());
   CHECK(router.socket->counters().kept_out == 0);
@@ -115,7 +115,7 @@ TEST_CASE("two sockets of one context let in whom each of them knows") {
   Protected other(context, io, "tcp://127.0.0.1:0", others.of_server());
   Client here(context, io, router.socket->endpoint(), keys.of_node(0));
   Client there(context, io, other.socket->endpoint(), others.of_node(1));
-  CHECK(run_until(io, [&] { return here.heard == 1 && there.heard == 1; }));
+  CHECK(run_until(io, [&] { return here.arrived == 1 && there.arrived == 1; }));
   ClientKeys stranger = *others.of_node(0);
   stranger.server = keys.server.public_key;
   Client wrong(context, io, router.socket->endpoint(), std::make_shared<const ClientKeys>(stranger));
@@ -133,16 +133,16 @@ TEST_CASE("who is not let in is told why, and the others go on") {
   boost::asio::io_context io{1};
   Protected router(context, io, ipc ? folder.ipc("keys") : "tcp://127.0.0.1:0", keys.of_server());
   Client good(context, io, router.socket->endpoint(), keys.of_node(0));
-  REQUIRE(run_until(io, [&] { return good.heard == 1; }));
+  REQUIRE(run_until(io, [&] { return good.arrived == 1; }));
 
   std::shared_ptr<const ClientKeys> shown;
-  std::string told;
+  std::string received;
   std::string logged;
   SECTION("a key that is not on the list") {
     ClientKeys unknown = *strangers.of_node(1);
     unknown.server = keys.server.public_key;
     shown = std::make_shared<const ClientKeys>(unknown);
-    told =
+    received =
         "does not know our key: its security.keys folder lacks the node-1.pub that belongs to our node-1.key";
     logged = (ipc ? "user " + std::to_string(geteuid()) + " of this machine" : "127.0.0.1") + ": its key " +
              unknown.own.public_key + " is not among those that are let in";
@@ -151,12 +151,12 @@ TEST_CASE("who is not let in is told why, and the others go on") {
     ClientKeys misled = *keys.of_node(1);
     misled.server = strangers.server.public_key;
     shown = std::make_shared<const ClientKeys>(misled);
-    told = "breaks the handshake off: its key is not that of our server.pub";
+    received = "breaks the handshake off: its key is not that of our server.pub";
     logged =
         "a connection: it began with what ZeroMQ's protocol does not allow, or with another server's key";
   }
   SECTION("no keys") {
-    told = "demands keys, and we have none";
+    received = "demands keys, and we have none";
     logged = "a connection: it ";
   }
   Client bad(context, io, router.socket->endpoint(), shown);
@@ -165,16 +165,16 @@ TEST_CASE("who is not let in is told why, and the others go on") {
   if (shown == nullptr) {
     CHECK_THAT(bad.denied[0].message(), Contains("demands keys, and we have none"));  // however it was found
   } else {
-    CHECK_THAT(bad.denied[0].message(), StartsWith(told));
+    CHECK_THAT(bad.denied[0].message(), StartsWith(received));
   }
   REQUIRE(router.keeps_out());
   CHECK_THAT(router.kept_out[0], StartsWith(logged));
   if (shown == nullptr) CHECK_THAT(router.kept_out[0], Contains("without keys"));
   CHECK(router.socket->counters().kept_out >= 1);
-  good.say();
-  CHECK(run_until(io, [&] { return good.heard == 2; }));
-  CHECK(bad.heard == 0);
-  CHECK(router.heard_from == std::vector<std::string>{"node-0", "node-0"});
+  good.send();
+  CHECK(run_until(io, [&] { return good.arrived == 2; }));
+  CHECK(bad.arrived == 0);
+  CHECK(router.received_from == std::vector<std::string>{"node-0", "node-0"});
 }
 
 TEST_CASE("a client with keys speaks with no server without") {
@@ -183,14 +183,14 @@ TEST_CASE("a client with keys speaks with no server without") {
   boost::asio::io_context io{1};
   Protected router(context, io, "tcp://127.0.0.1:0", nullptr);
   Client good(context, io, router.socket->endpoint(), nullptr);
-  REQUIRE(run_until(io, [&] { return good.heard == 1; }));
+  REQUIRE(run_until(io, [&] { return good.arrived == 1; }));
   Client bad(context, io, router.socket->endpoint(), keys.of_node(0));
   REQUIRE(run_until(io, [&] { return !bad.denied.empty(); }));
-  CHECK(bad.heard == 0);
+  CHECK(bad.arrived == 0);
   CHECK_THAT(
       bad.denied[0].message(),
       StartsWith("has no keys, and we have") || StartsWith("breaks the handshake off"));  // who saw it first
-  CHECK(router.heard_from == std::vector<std::string>{""});
+  CHECK(router.received_from == std::vector<std::string>{""});
 }
 
 TEST_CASE("a socket may be closed because it is not let in") {
@@ -232,7 +232,7 @@ class Wiretap {
   std::string endpoint() const {
     return "tcp://127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port());
   }
-  bool heard(const std::string& bytes) const { return all_.find(bytes) != std::string::npos; }
+  bool arrived(const std::string& bytes) const { return all_.find(bytes) != std::string::npos; }
 
  private:
   void pass_on(tcp::socket& from, tcp::socket& to, std::array<char, 65536>& buffer) {
@@ -264,10 +264,10 @@ TEST_CASE("on the way nothing of a message can be read, which without keys can")
                         values->size() * sizeof(float)};
   REQUIRE(client.socket->send({Push{.last = true, .samples = 1}, payload}).is_ok());
   REQUIRE(client.socket->send({Leave{"a plain secret"}, {}}).is_ok());
-  REQUIRE(run_until(io, [&] { return client.heard == 3; }));
+  REQUIRE(run_until(io, [&] { return client.arrived == 3; }));
   const std::string floats(reinterpret_cast<const char*>(values->data()), 4 * sizeof(float));
-  CHECK(tap.heard(floats) == !with_keys);
-  CHECK(tap.heard("a plain secret") == !with_keys);
+  CHECK(tap.arrived(floats) == !with_keys);
+  CHECK(tap.arrived("a plain secret") == !with_keys);
 }
 
 }  // namespace

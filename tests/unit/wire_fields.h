@@ -37,7 +37,7 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport>) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
-  } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, WorkerReport> ||
+  } else if constexpr (std::is_same_v<T, HeldNotice> || std::is_same_v<T, WorkerReport> ||
                        std::is_same_v<T, ReplicaJoin>) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
@@ -60,7 +60,7 @@ auto fields(M& m) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Release> || std::is_same_v<T, StopRun> ||
-                       std::is_same_v<T, HandOver> || std::is_same_v<T, LogAck> ||
+                       std::is_same_v<T, Reconfigure> || std::is_same_v<T, LogAck> ||
                        std::is_same_v<T, StateWanted>) {
     auto& [a] = m;
     return std::tie(a);

@@ -11,17 +11,17 @@
 namespace paceline::wire {
 namespace {
 
-Outgoing said(const Body& body, std::size_t payload_bytes = 0) {
+Outgoing reported(const Body& body, std::size_t payload_bytes = 0) {
   Outgoing message{"", {}, name_of(body), counter_of(body), travels_with_others(body)};
   message.payload.size = payload_bytes;
   return message;
 }
 
 // How many of them each message carries.
-std::vector<std::size_t> split(const std::vector<Outgoing>& said) {
+std::vector<std::size_t> split(const std::vector<Outgoing>& reported) {
   std::vector<std::size_t> sizes;
   std::vector<Outgoing> together;
-  for (const Outgoing& message : said) {
+  for (const Outgoing& message : reported) {
     if (!joins(together, message)) sizes.push_back(std::exchange(together, {}).size());
     together.push_back(message);
     if (!message.travels_with_others) sizes.push_back(std::exchange(together, {}).size());
@@ -33,15 +33,15 @@ std::vector<std::size_t> split(const std::vector<Outgoing>& said) {
 TEST_CASE("a message has one payload at most, and takes along what was said around it") {
   using Messages = std::vector<Outgoing>;
   using Sizes = std::vector<std::size_t>;
-  CHECK(split(Messages{said(Pull{}), said(Push{}, 4), said(StepReport{})}) == Sizes{3});
-  CHECK(split(Messages{said(Pull{}), said(Push{}, 4), said(Push{}, 4), said(StepReport{})}) == Sizes{2, 2});
-  CHECK(split(Messages{said(Parameters{}, 4), said(Parameters{}, 4), said(Grant{})}) == Sizes{1, 2});
-  CHECK(split(Messages{said(Push{}, 4), said(Heartbeat{}), said(StepReport{}), said(Pull{})}) ==
+  CHECK(split(Messages{reported(Pull{}), reported(Push{}, 4), reported(StepReport{})}) == Sizes{3});
+  CHECK(split(Messages{reported(Pull{}), reported(Push{}, 4), reported(Push{}, 4), reported(StepReport{})}) == Sizes{2, 2});
+  CHECK(split(Messages{reported(Parameters{}, 4), reported(Parameters{}, 4), reported(Grant{})}) == Sizes{1, 2});
+  CHECK(split(Messages{reported(Push{}, 4), reported(Heartbeat{}), reported(StepReport{}), reported(Pull{})}) ==
         Sizes{1, 1, 2});
-  CHECK(split(Messages{said(Join{}), said(NodeReady{})}) == Sizes{1, 1});
-  CHECK(split(Messages(20, said(Grant{}))) == Sizes{16, 4});
-  CHECK(carrier(Messages{said(Pull{}), said(Push{}, 4), said(StepReport{})}) == 1);
-  CHECK(carrier(Messages{said(Grant{}), said(Unchanged{})}) == 0);
+  CHECK(split(Messages{reported(Join{}), reported(NodeReady{})}) == Sizes{1, 1});
+  CHECK(split(Messages(20, reported(Grant{}))) == Sizes{16, 4});
+  CHECK(carrier(Messages{reported(Pull{}), reported(Push{}, 4), reported(StepReport{})}) == 1);
+  CHECK(carrier(Messages{reported(Grant{}), reported(Unchanged{})}) == 0);
 }
 
 // A server and a node in one loop, each of which says in one turn what it has to say.
@@ -78,7 +78,7 @@ struct Ends {
     dealer = std::move(connected).value();
   }
 
-  void say(Body body, Payload payload = {}) { REQUIRE(dealer->send({std::move(body), payload}).is_ok()); }
+  void send(Body body, Payload payload = {}) { REQUIRE(dealer->send({std::move(body), payload}).is_ok()); }
   void answer(Body body, Payload payload = {}) {
     REQUIRE(router->send(node, {std::move(body), payload}).is_ok());
   }
@@ -96,9 +96,9 @@ TEST_CASE("an iteration's messages are one up and one down, in order, and counte
     }
     if (std::holds_alternative<StepReport>(message.body)) ends.answer(Grant{.samples = 1});
   };
-  ends.say(Pull{});
-  ends.say(Push{.last = true, .samples = 1}, payloads.make(0, 2048));
-  ends.say(kReport);
+  ends.send(Pull{});
+  ends.send(Push{.last = true, .samples = 1}, payloads.make(0, 2048));
+  ends.send(kReport);
   CHECK(ends.dealer->counters().messages_sent == 0);  // it is still the same turn
   REQUIRE(run_until(ends.io, [&] { return ends.down.size() == 2; }));
   CHECK(ends.up == Names{"Pull", "Push", "StepReport"});
@@ -121,14 +121,14 @@ TEST_CASE("an iteration's messages are one up and one down, in order, and counte
 TEST_CASE("what several pieces leave is as many messages, and nothing overtakes anything") {
   Ends ends;
   Payloads payloads;
-  ends.say(Pull{});
+  ends.send(Pull{});
   for (std::int64_t offset = 2; offset >= 0; --offset) {
     const bool last = offset == 0;
-    ends.say(Push{.offset = offset, .last = last, .samples = last ? 1 : 0}, payloads.make(0, 1));
+    ends.send(Push{.offset = offset, .last = last, .samples = last ? 1 : 0}, payloads.make(0, 1));
   }
-  ends.say(kReport);
-  ends.say(Heartbeat{});
-  ends.say(Pull{});
+  ends.send(kReport);
+  ends.send(Heartbeat{});
+  ends.send(Pull{});
   REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 7; }));
   CHECK(ends.up == Names{"Pull", "Push", "Push", "Push", "StepReport", "Heartbeat", "Pull"});
   CHECK(ends.router->counters().messages_received == 5);
@@ -147,18 +147,18 @@ struct SharingEnds : Ends {
         answer(Welcome{});
       }
     };
-    say(Join{.threads = 1, .tensors = {{"w", {1}, 0}}});
+    send(Join{.threads = 1, .tensors = {{"w", {1}, 0}}});
     REQUIRE(run_until(io, [&] { return down.size() == 1; }));
-    say(Heartbeat{});
+    send(Heartbeat{});
     REQUIRE(run_until(io, [&] { return up.size() == 2; }));
     REQUIRE(dealer->shares_memory().is_ok());
     up.clear();
   }
   // An iteration's messages, the gradient lent.
-  void say_iteration(std::atomic<int>& alive) {
-    say(Pull{});
-    say(Push{.last = true, .samples = 1}, in(memory, 1, alive, 1024));
-    say(kReport);
+  void send_iteration(std::atomic<int>& alive) {
+    send(Pull{});
+    send(Push{.last = true, .samples = 1}, in(memory, 1, alive, 1024));
+    send(kReport);
   }
 };
 
@@ -166,7 +166,7 @@ TEST_CASE("a payload that is lent takes others along, too") {
   SharingEnds ends;
   const std::int64_t before = ends.dealer->counters().messages_sent;
   std::atomic<int> alive{0};
-  ends.say_iteration(alive);
+  ends.send_iteration(alive);
   REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 3; }));
   CHECK(ends.up == Names{"Pull", "Push", "StepReport"});
   CHECK(ends.dealer->counters().messages_sent == before + 1);
@@ -178,8 +178,8 @@ TEST_CASE("of what travelled with a payload in memory that is unmapped by now, t
   SharingEnds ends;
   ends.router->unmap(ends.node);
   std::atomic<int> alive{0};
-  ends.say_iteration(alive);
-  ends.say(Heartbeat{});
+  ends.send_iteration(alive);
+  ends.send(Heartbeat{});
   REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 3; }));
   CHECK(ends.up == Names{"Pull", "StepReport", "Heartbeat"});
   CHECK(ends.router->counters().malformed == 0);
@@ -191,8 +191,8 @@ TEST_CASE("whom a server parts with over the first of several messages is not he
     ends.router->remember(from);
     ends.router->give_up(from);
   };
-  ends.say(Pull{});
-  ends.say(kReport);
+  ends.send(Pull{});
+  ends.send(kReport);
   REQUIRE(run_until(ends.io, [&] { return ends.router->counters().too_late == 1; }));
   CHECK(ends.up == Names{"Pull"});
 }
@@ -210,7 +210,7 @@ TEST_CASE("what has gathered for whom a server parts with is dropped, and its se
     int count_wrong = 1;
     while (!ends.router->count_malformed(from)) REQUIRE(++count_wrong <= Connections::kMalformedMax);
   };
-  ends.say(Pull{});
+  ends.send(Pull{});
   REQUIRE(run_until(ends.io, [&] { return !ends.up.empty(); }));  // what is left leaves behind its handler
   INFO(how);
   CHECK(ends.router->counters().messages_sent == 0);
@@ -223,7 +223,7 @@ TEST_CASE("what has gathered for a connection that no longer exists is dropped w
     ends.answer(Unchanged{});
     CHECK(ends.router->disconnect(from).code() == StatusCode::kNotFound);
   };
-  ends.say(Pull{});
+  ends.send(Pull{});
   REQUIRE(run_until(ends.io, [&] { return !ends.up.empty(); }));
   CHECK(ends.router->counters().messages_sent == 0);
   CHECK(ends.unsent.empty());
@@ -232,15 +232,15 @@ TEST_CASE("what has gathered for a connection that no longer exists is dropped w
 TEST_CASE("a socket that its handler closes hands out nothing more") {
   Ends ends;
   ends.on_up = [&](const PeerId&, const Message&) { ends.router->close(); };
-  ends.say(Pull{});
-  ends.say(kReport);
+  ends.send(Pull{});
+  ends.send(kReport);
   REQUIRE(run_until(ends.io, [&] { return !ends.up.empty(); }));
   CHECK(ends.up == Names{"Pull"});
 }
 
 TEST_CASE("what cannot be sent is told, and what was said to others leaves") {
   Ends ends;
-  ends.say(Pull{});
+  ends.send(Pull{});
   REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 1; }));
   REQUIRE(ends.router->send("nobody", {Grant{.samples = 1}, {}}).is_ok());
   ends.answer(Unchanged{});
@@ -283,8 +283,8 @@ TEST_CASE("what has gathered leaves at once when it is told to, in the middle of
     ends.answer(std::holds_alternative<Pull>(message.body) ? Body(Unchanged{}) : Body(Grant{.samples = 1}));
     if (std::holds_alternative<Pull>(message.body)) ends.router->flush();
   };
-  ends.say(Pull{});
-  ends.say(kReport);
+  ends.send(Pull{});
+  ends.send(kReport);
   REQUIRE(run_until(ends.io, [&] { return ends.down.size() == 2; }));
   CHECK(ends.down == Names{"Unchanged", "Grant"});
   CHECK(ends.router->counters().messages_sent == 2);
@@ -292,7 +292,7 @@ TEST_CASE("what has gathered leaves at once when it is told to, in the middle of
 
 TEST_CASE("an event of a log is told to a replica by itself, and at once") {
   Ends ends;
-  ends.say(Pull{});
+  ends.send(Pull{});
   REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 1; }));
   Message event{Grant{.samples = 1}, {}};
   event.logged = LogEntry{};
@@ -302,14 +302,14 @@ TEST_CASE("an event of a log is told to a replica by itself, and at once") {
 }
 
 TEST_CASE("what was said before a socket is closed still leaves, unless it is not to") {
-  for (const bool leaves : {true, false}) {
+  for (const bool is_sent : {true, false}) {
     Ends ends;
-    ends.say(Pull{});
+    ends.send(Pull{});
     REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 1; }));
-    ends.say(kReport);
-    ends.dealer->close(leaves ? DealerSocket::Queued::kLeaves : DealerSocket::Queued::kIsDropped);
-    CHECK(ends.dealer->counters().messages_sent == (leaves ? 2 : 1));
-    if (leaves) CHECK(run_until(ends.io, [&] { return ends.up == Names{"Pull", "StepReport"}; }));
+    ends.send(kReport);
+    ends.dealer->close(is_sent ? DealerSocket::Queued::kIsSent : DealerSocket::Queued::kIsDropped);
+    CHECK(ends.dealer->counters().messages_sent == (is_sent ? 2 : 1));
+    if (is_sent) CHECK(run_until(ends.io, [&] { return ends.up == Names{"Pull", "StepReport"}; }));
   }
 }
 

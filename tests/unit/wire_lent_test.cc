@@ -122,8 +122,8 @@ TEST_CASE(
   CHECK(pushed->payload.borrowed);
   std::atomic<int> alive{0};
   REQUIRE(socket->send(peer, {Parameters{.last = true}, in(memory, 8, alive)}).is_ok());
-  char said = 0;
-  REQUIRE(::read(to_parent[0], &said, 1) == 1);  // it holds the parameters
+  char reported = 0;
+  REQUIRE(::read(to_parent[0], &reported, 1) == 1);  // it holds the parameters
   io.poll();
   CHECK(alive == 1);
 
@@ -165,12 +165,12 @@ TEST_CASE("what a peer had sent is read after its death, and what it said of wha
   Context context;
   boost::asio::io_context io{1};
   PeerId peer;
-  int heard = 0;
+  int received = 0;
   std::optional<Result<Message>> last;
   RouterSocket* socket = nullptr;
   auto bound =
       RouterSocket::bind(context, io, folder.ipc("dead"), {}, [&](const PeerId& from, Result<Message> m) {
-        if (heard++ == 0) {
+        if (received++ == 0) {
           peer = from;
           (void)socket->share_memory(from, memory, kSegmentBytes);
           (void)socket->send(from, {Welcome{}, {}});
@@ -179,7 +179,7 @@ TEST_CASE("what a peer had sent is read after its death, and what it said of wha
       });
   REQUIRE(bound.is_ok());
   socket = bound.value().get();
-  REQUIRE(run_until(io, [&] { return heard == 2; }));
+  REQUIRE(run_until(io, [&] { return received == 2; }));
   std::atomic<int> alive{0};
   // Held on this side, too, so that nothing is let go of before the peer is found gone.
   REQUIRE(socket->send(peer, {Parameters{.last = true}, in(memory, 8, alive)}).is_ok());
@@ -191,7 +191,7 @@ TEST_CASE("what a peer had sent is read after its death, and what it said of wha
     std::this_thread::yield();
   }
   CHECK(alive == 1);  // it may live, for all that the connection tells, and read on
-  REQUIRE(run_until(io, [&] { return heard == 3; }));
+  REQUIRE(run_until(io, [&] { return received == 3; }));
   INFO(last->status().message());
   REQUIRE(last->is_ok());
   CHECK(all_are(last->value().payload, 7));

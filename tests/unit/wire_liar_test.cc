@@ -114,32 +114,32 @@ TEST_CASE("a segment whose size is a lie takes no memory, whatever its regions a
   const auto descriptor = static_cast<int>(theirs->ref().descriptor);
   const std::int64_t in_use = bytes_in_use(descriptor);
   REQUIRE(in_use < 110'000);
-  std::vector<Result<Message>> heard;
+  std::vector<Result<Message>> received;
   RouterSocket* socket = nullptr;
   auto bound =
       RouterSocket::bind(context, io, folder.ipc("sparse"), {}, [&](const PeerId& from, Result<Message> m) {
-        if (heard.empty()) CHECK(socket->share_memory(from, ours, kSegmentBytes).is_ok());
-        heard.push_back(std::move(m));
+        if (received.empty()) CHECK(socket->share_memory(from, ours, kSegmentBytes).is_ok());
+        received.push_back(std::move(m));
       });
   REQUIRE(bound.is_ok());
   socket = bound.value().get();
   ZmqDealer liar(folder.ipc("sparse"));
   const Message join{Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}};
   liar.send(encode(join).value() + encode(Beside{.segment = theirs->ref()}));
-  REQUIRE(run_until(io, [&] { return heard.size() == 1; }));
+  REQUIRE(run_until(io, [&] { return received.size() == 1; }));
   Payloads payloads;
   const Message push{Push{.last = true, .samples = 1}, payloads.make(0, 16 * 1024)};
   for (std::int64_t at = 131'072; at + 65'536 <= kSegmentBytes; at += 65'536) {
-    heard.resize(1, invalid_argument(""));
+    received.resize(1, invalid_argument(""));
     liar.send(encode(push).value() + encode(Beside{.region = Region{1, at, 65'536}}));
-    REQUIRE(run_until(io, [&] { return heard.size() == 2; }));
-    REQUIRE_THAT(heard[1].status().message(), Catch::Contains("expected them where the sender has written"));
+    REQUIRE(run_until(io, [&] { return received.size() == 2; }));
+    REQUIRE_THAT(received[1].status().message(), Catch::Contains("expected them where the sender has written"));
   }
   CHECK(bytes_in_use(descriptor) == in_use);
-  heard.resize(1, invalid_argument(""));
+  received.resize(1, invalid_argument(""));
   liar.send(encode(push).value() + encode(Beside{.region = Region{1, 64, 65'536}}));
-  REQUIRE(run_until(io, [&] { return heard.size() == 2; }));
-  CHECK(heard[1].is_ok());
+  REQUIRE(run_until(io, [&] { return received.size() == 2; }));
+  CHECK(received[1].is_ok());
   theirs->deallocate(written, 100'000);
 }
 

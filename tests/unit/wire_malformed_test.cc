@@ -95,7 +95,7 @@ TEST_CASE("what lies in another message's header is refused unless it is one of 
   const auto with = [](const proto::Header& other, int times = 1) {
     proto::Header h = report();
     for (int i = 0; i < times; ++i)
-      (i % 2 == 0 ? h.add_ahead() : h.add_behind())->assign(other.SerializeAsString());
+      (i % 2 == 0 ? h.add_before() : h.add_after())->assign(other.SerializeAsString());
     const auto header = decode_header(h.SerializeAsString());
     return header.is_ok() ? "accepted" : header.status().message();
   };
@@ -108,7 +108,7 @@ TEST_CASE("what lies in another message's header is refused unless it is one of 
       "header: got no body, or one this version does not know; expected field 1 to 44";
   CHECK(with({}) == no_body);
   proto::Header spoilt = grant();
-  spoilt.add_behind(grant().SerializeAsString());
+  spoilt.add_after(grant().SerializeAsString());
   CHECK(with(spoilt) == "header: got more than a message in another's header, expected one");
   spoilt = grant();
   spoilt.set_reads_segment(true);
@@ -120,16 +120,16 @@ TEST_CASE("what lies in another message's header is refused unless it is one of 
   spoilt.mutable_grant()->set_clock(-1);
   CHECK(with(spoilt) == "Grant.clock: got -1, expected 0 to 1152921504606846976");
   proto::Header h = join();
-  h.add_ahead(grant().SerializeAsString());
+  h.add_before(grant().SerializeAsString());
   CHECK(refusal(h) == "header: got a Join together with another message, expected it by itself");
   h = report();
-  h.add_behind("\xff\xff\xff");
+  h.add_after("\xff\xff\xff");
   CHECK(refusal(h) == "header: got 3 bytes that are no header, expected proto/paceline.proto's Header");
   h = proto::Header();
-  h.add_ahead(grant().SerializeAsString());
+  h.add_before(grant().SerializeAsString());
   CHECK(refusal(h) == no_body);
   h = report();
-  h.add_ahead(grant().SerializeAsString());
+  h.add_before(grant().SerializeAsString());
   CHECK(refusal(h) == "header: got several messages, expected one");
 }
 
@@ -190,9 +190,9 @@ TEST_CASE("a part that must be there is not taken for zero when it is missing") 
   r.mutable_step_report()->clear_metric();
   CHECK(refusal(r) == "StepReport.metric: got nothing, expected a value");
   proto::Header held;
-  held.mutable_held()->mutable_worker();
-  held.mutable_held()->mutable_threshold()->set_clocks(1);
-  CHECK(refusal(held) == "Held.waits_for: got nothing, expected a value");
+  held.mutable_held_notice()->mutable_worker();
+  held.mutable_held_notice()->mutable_threshold()->set_clocks(1);
+  CHECK(refusal(held) == "HeldNotice.waits_for: got nothing, expected a value");
 }
 
 TEST_CASE("a threshold is a number or infinite, said explicitly") {
@@ -437,28 +437,28 @@ TEST_CASE("a payload comes where it belongs, whole floats and at most 1 MiB") {
 }
 
 TEST_CASE("a payload in fewer bytes has as many as its encoding and its floats ask for") {
-  const auto said = [](int encoding, std::int64_t floats) {
+  const auto reported = [](int encoding, std::int64_t floats) {
     proto::Header h = push();
     h.mutable_push()->set_encoding(static_cast<proto::Encoding>(encoding));
     h.mutable_push()->set_floats(floats);
     return h;
   };
-  CHECK(refusal(said(1, 3), zeros(6)) == "accepted");
-  CHECK(refusal(said(1, 3), zeros(5)) == "Push.payload: got 5 bytes, expected 3 floats as fp16");
-  CHECK(refusal(said(2, 2), zeros(6)) == "Push.payload: got 6 bytes, expected 2 floats as bf16");
-  CHECK(refusal(said(3, 3), zeros(7)) == "accepted");
-  CHECK(refusal(said(3, 3), zeros(8)) == "Push.payload: got 8 bytes, expected 3 floats as int8");
-  CHECK(refusal(said(3, 0), zeros(4)) == "Push.payload: got 4 bytes, expected 0 floats as int8");
-  CHECK(refusal(said(4, 3), zeros(16)) == "accepted");
-  CHECK(refusal(said(4, 3), zeros(12)) == "Push.payload: got 12 bytes, expected 3 floats as top_k");
-  CHECK(refusal(said(4, 3), zeros(32)) == "Push.payload: got 32 bytes, expected 3 floats as top_k");
-  CHECK(refusal(said(4, 3)) == "Push.payload: got 0 bytes, expected 3 floats as top_k");
-  CHECK(refusal(said(3, 0)) == "accepted");  // an empty shard
-  CHECK(refusal(said(6, 3), zeros(4)) == "Push.encoding: got 6, expected 0 to 5");
-  CHECK(refusal(said(-1, 3), zeros(4)) == "Push.encoding: got -1, expected 0 to 5");
-  CHECK(refusal(said(0, 1), zeros(4)) == "Push.floats: got 1, expected 0 to 0");
-  CHECK(refusal(said(1, -1), zeros(4)) == "Push.floats: got -1, expected 0 to 262144");
-  CHECK(refusal(said(4, kPayloadFloatsMax + 1), zeros(8)) == "Push.floats: got 262145, expected 0 to 262144");
+  CHECK(refusal(reported(1, 3), zeros(6)) == "accepted");
+  CHECK(refusal(reported(1, 3), zeros(5)) == "Push.payload: got 5 bytes, expected 3 floats as fp16");
+  CHECK(refusal(reported(2, 2), zeros(6)) == "Push.payload: got 6 bytes, expected 2 floats as bf16");
+  CHECK(refusal(reported(3, 3), zeros(7)) == "accepted");
+  CHECK(refusal(reported(3, 3), zeros(8)) == "Push.payload: got 8 bytes, expected 3 floats as int8");
+  CHECK(refusal(reported(3, 0), zeros(4)) == "Push.payload: got 4 bytes, expected 0 floats as int8");
+  CHECK(refusal(reported(4, 3), zeros(16)) == "accepted");
+  CHECK(refusal(reported(4, 3), zeros(12)) == "Push.payload: got 12 bytes, expected 3 floats as top_k");
+  CHECK(refusal(reported(4, 3), zeros(32)) == "Push.payload: got 32 bytes, expected 3 floats as top_k");
+  CHECK(refusal(reported(4, 3)) == "Push.payload: got 0 bytes, expected 3 floats as top_k");
+  CHECK(refusal(reported(3, 0)) == "accepted");  // an empty shard
+  CHECK(refusal(reported(6, 3), zeros(4)) == "Push.encoding: got 6, expected 0 to 5");
+  CHECK(refusal(reported(-1, 3), zeros(4)) == "Push.encoding: got -1, expected 0 to 5");
+  CHECK(refusal(reported(0, 1), zeros(4)) == "Push.floats: got 1, expected 0 to 0");
+  CHECK(refusal(reported(1, -1), zeros(4)) == "Push.floats: got -1, expected 0 to 262144");
+  CHECK(refusal(reported(4, kPayloadFloatsMax + 1), zeros(8)) == "Push.floats: got 262145, expected 0 to 262144");
   proto::Header h;
   h.mutable_parameters()->set_last(true);
   h.mutable_parameters()->set_encoding(proto::BF16);

@@ -109,9 +109,9 @@ TEST_CASE("who_asks_for_more_than_there_is_gets_half_of_it") {
 TEST_CASE("who_does_without_huge_pages_gets_none_though_it_asks") {
   do_without_huge_pages();
   std::ifstream status("/proc/self/status");
-  const std::string said{std::istreambuf_iterator<char>(status), {}};
-  if (said.find("THP_enabled:") == std::string::npos) return;  // a system before Linux 5.0
-  CHECK_THAT(said, Catch::Contains("THP_enabled:\t0"));
+  const std::string reported{std::istreambuf_iterator<char>(status), {}};
+  if (reported.find("THP_enabled:") == std::string::npos) return;  // a system before Linux 5.0
+  CHECK_THAT(reported, Catch::Contains("THP_enabled:\t0"));
   const std::string before = huge_pages_held();  // what has come so stays
   prefer_huge_pages(64 * kMiB);
   const Block block(std::malloc(40 * kMiB));

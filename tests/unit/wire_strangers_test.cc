@@ -95,19 +95,19 @@ struct Small {
 
 struct Member {
   std::unique_ptr<DealerSocket> socket;
-  int heard = 0;
+  int received = 0;
 
   Member(Context& context, boost::asio::io_context& io, const std::string& endpoint) {
-    auto connected = DealerSocket::connect(context, io, endpoint, {}, [this](Result<Message>) { ++heard; });
+    auto connected = DealerSocket::connect(context, io, endpoint, {}, [this](Result<Message>) { ++received; });
     REQUIRE(connected.is_ok());
     socket = std::move(connected).value();
     REQUIRE(socket->send({Pull{}, {}}).is_ok());
   }
   // Whether what it says now is answered, over the connection that it had.
   bool is_answered(boost::asio::io_context& io) {
-    const int before = heard;
+    const int before = received;
     REQUIRE(socket->send({Heartbeat{}, {}}).is_ok());
-    return run_until(io, [&] { return heard > before; });
+    return run_until(io, [&] { return received > before; });
   }
 };
 
@@ -144,7 +144,7 @@ TEST_CASE("beyond the bound the stranger that came first goes, and no member doe
   const std::string endpoint = router.socket->endpoint();
   Member first(context, router.io, endpoint);
   Member second(context, router.io, endpoint);
-  REQUIRE(run_until(router.io, [&] { return first.heard == 1 && second.heard == 1; }));
+  REQUIRE(run_until(router.io, [&] { return first.received == 1 && second.received == 1; }));
   const auto keep_out = [&] { return router.socket->keep_out(steady_now()); };
 
   std::deque<TcpStranger> strangers;
@@ -173,7 +173,7 @@ TEST_CASE("beyond the bound the stranger that came first goes, and no member doe
   Member third(context, router.io, endpoint);
   REQUIRE(run_until(router.io, [&] {
     keep_out();
-    return third.heard == 1;
+    return third.received == 1;
   }));
 }
 
@@ -342,7 +342,7 @@ TEST_CASE("a peer that goes on breaking the protocol is cut off, and what else i
   Context context;
   Small router(context, endpoint, 8);
   Member member(context, router.io, router.socket->endpoint());
-  REQUIRE(run_until(router.io, [&] { return member.heard == 1; }));
+  REQUIRE(run_until(router.io, [&] { return member.received == 1; }));
   Babbler babbler(router.socket->endpoint());
   for (int i = 0; i < 100; ++i) babbler.babble();
   REQUIRE(run_until(router.io, [&] { return !router.cut.empty(); }));
@@ -350,9 +350,9 @@ TEST_CASE("a peer that goes on breaking the protocol is cut off, and what else i
   REQUIRE(member.is_answered(router.io));
   CHECK(router.read_of_cut == 0);
   CHECK(router.socket->counters().malformed >= Connections::kMalformedMax);
-  const std::vector<std::string> said = router.socket->keep_out(steady_now());
-  REQUIRE_FALSE(said.empty());
-  CHECK(said[0].find("a connection: it went on sending messages that are malformed, or refused") == 0);
+  const std::vector<std::string> reported = router.socket->keep_out(steady_now());
+  REQUIRE_FALSE(reported.empty());
+  CHECK(reported[0].find("a connection: it went on sending messages that are malformed, or refused") == 0);
 }
 
 }  // namespace

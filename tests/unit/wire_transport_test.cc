@@ -239,8 +239,8 @@ TEST_CASE(
   const auto silent = connect(context, never_run, router.socket->endpoint(), [](Result<Message>) {});
   REQUIRE(silent->send({Heartbeat{}, {}}).is_ok());
   REQUIRE(run_until(router.io, [&] { return peers.size() == 1; }));
-  int heard = 0;
-  const auto reader = connect(context, io, router.socket->endpoint(), [&](Result<Message>) { ++heard; });
+  int arrived = 0;
+  const auto reader = connect(context, io, router.socket->endpoint(), [&](Result<Message>) { ++arrived; });
   REQUIRE(reader->send({Heartbeat{}, {}}).is_ok());
   REQUIRE(run_until(router.io, [&] { return peers.size() == 2; }));
 
@@ -265,7 +265,7 @@ TEST_CASE(
   CHECK(run_until(router.io, [&] { return alive == 0; }));
   CHECK(router.socket->disconnect(peers[0]).code() == StatusCode::kNotFound);
   REQUIRE(router.socket->send(peers[1], {Heartbeat{}, {}}).is_ok());
-  CHECK(run_until(io, [&] { return heard == 1; }));
+  CHECK(run_until(io, [&] { return arrived == 1; }));
 }
 
 TEST_CASE("each peer gets its own answers") {

@@ -50,7 +50,7 @@ struct Pair {
   std::unique_ptr<RouterSocket> router;
   std::unique_ptr<DealerSocket> peer;
   PeerId id;
-  int heard = 0;
+  int received = 0;
 
   Pair() {
     auto bound = RouterSocket::bind(context, io, folder.ipc("unread"), {},
@@ -61,7 +61,7 @@ struct Pair {
     REQUIRE(bound.is_ok());
     router = std::move(bound).value();
     auto connected = DealerSocket::connect(context, peers_io, router->endpoint(), {},
-                                           [this](Result<Message>) { ++heard; });
+                                           [this](Result<Message>) { ++received; });
     REQUIRE(connected.is_ok());
     peer = std::move(connected).value();
     REQUIRE(peer->send({Heartbeat{}, {}}).is_ok());
@@ -86,7 +86,7 @@ TEST_CASE("what a peer does not read is counted, and is nothing any more when it
   send_many(pair, payloads);
   CHECK(pair.router->waiting(pair.id) > kMessages / 4);
   CHECK(pair.router->waiting("nobody") == 0);
-  REQUIRE(run_until(pair.peers_io, [&] { return pair.heard == kMessages; }));
+  REQUIRE(run_until(pair.peers_io, [&] { return pair.received == kMessages; }));
   CHECK(run_until(pair.io, [&] { return pair.router->waiting(pair.id) == 0; }));
 }
 

@@ -23,16 +23,16 @@ using testing::ScriptedServer;
 using testing::wire_grant_of;
 
 TEST_CASE("a gradient that is computed leaves in parts, but where something is owed") {
-  const auto leaves_in_parts = [](Encoding encoding) {
+  const auto pushed_in_parts = [](Encoding encoding) {
     ClientFixture f;
     f.options.cluster.gradient_encoding = encoding;
     f.options.cluster.top_k_share = 0.5;
     return PsClient(f.options, f.layout, f.context, f.cache).floats_at_once() < 1'000'000;
   };
-  CHECK(leaves_in_parts(Encoding::kFp32));
-  CHECK(leaves_in_parts(Encoding::kBf16));
-  CHECK_FALSE(leaves_in_parts(Encoding::kInt8));
-  CHECK_FALSE(leaves_in_parts(Encoding::kTopK));
+  CHECK(pushed_in_parts(Encoding::kFp32));
+  CHECK(pushed_in_parts(Encoding::kBf16));
+  CHECK_FALSE(pushed_in_parts(Encoding::kInt8));
+  CHECK_FALSE(pushed_in_parts(Encoding::kTopK));
 }
 
 TEST_CASE("a node joins every server with what they must agree on") {
@@ -137,7 +137,7 @@ TEST_CASE("the pull, the last piece and the report that a thread says one behind
   io_is_held.get_future().wait();
   const std::int64_t left_before = f.left->messages_received();
   const std::int64_t right_before = f.right->messages_received();
-  f.client->request_ahead(Version(0));
+  f.client->request_early(Version(0));
   auto gradient = std::make_shared<const std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5});
   f.client->push({WorkerId(0, 0), Clock(0), 2, Version(0), Revision(0), std::move(gradient)});
   f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
@@ -168,15 +168,15 @@ TEST_CASE(
                payload_of({7, 7, 7}));
   f.right->send(wire::Parameters{needed, ShardId(1), Version(0), Revision(0), 0, true, applied},
                 payload_of({8, 8}));
-  const auto sink = f.client->await_ahead(0, needed, f.sink);
+  const auto sink = f.client->await_early(0, needed, f.sink);
   REQUIRE(sink.is_ok());
   CHECK(sink->has_value());
 
   REQUIRE(f.client->next_instruction(0).is_ok());
   const Ticket unneeded = f.client->request_parameters(Version(0));
-  auto waiting = std::async(std::launch::async, [&] { return f.client->await_ahead(1, unneeded, f.sink); });
+  auto waiting = std::async(std::launch::async, [&] { return f.client->await_early(1, unneeded, f.sink); });
   f.left->send(wire::FinishWorker{WorkerId(0, 1), "share done", 0ns});
-  for (const auto& given_up : {waiting.get(), f.client->await_ahead(0, unneeded, f.sink)}) {
+  for (const auto& given_up : {waiting.get(), f.client->await_early(0, unneeded, f.sink)}) {
     REQUIRE(given_up.is_ok());
     CHECK_FALSE(given_up->has_value());
   }
@@ -315,9 +315,9 @@ TEST_CASE("that a run cannot go on is said to the authority, ahead of the goodby
   JoinedClient f;
   f.client->fail_run(data_loss("the optimizer's state of node 1 is lost"));
   f.client->leave(aborted("it cannot go on"));
-  const auto said = f.left->expect<wire::Error>();
-  REQUIRE(said);
-  CHECK((said->code == StatusCode::kDataLoss && said->message == "the optimizer's state of node 1 is lost"));
+  const auto reported = f.left->expect<wire::Error>();
+  REQUIRE(reported);
+  CHECK((reported->code == StatusCode::kDataLoss && reported->message == "the optimizer's state of node 1 is lost"));
   CHECK(f.left->expect<wire::Leave>()->fault == "it cannot go on");
   CHECK(f.right->expect<wire::Leave>()->fault == "it cannot go on");
 }
@@ -343,7 +343,7 @@ TEST_CASE("a node whose report cannot be read goes, and says why") {
   const Status status = over.get();
   CHECK_THAT(status.message(),
              Catch::Contains("server shard 0") &&
-                 Catch::Contains(" cannot read what this node says: NodeReport.reducing_ns: got -7"));
+                 Catch::Contains(" cannot read what this node sends: NodeReport.reducing_ns: got -7"));
   CHECK(f.left->expect<wire::Leave>()->fault == status.message());
 }
 

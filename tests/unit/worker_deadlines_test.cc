@@ -25,7 +25,7 @@ struct Watched {
 };
 
 // Worker 2.1's grant of clock 8 is held for worker 3.0.
-wire::Held held_for_third() {
+wire::HeldNotice held_for_third() {
   return {WorkerId(2, 1), Clock(8), Staleness(2), Threshold(1), WorkerId(3, 0), 200ms};
 }
 

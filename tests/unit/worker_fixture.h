@@ -100,7 +100,7 @@ class FakeExchange final : public Coordinator, public Exchange {
   ReportTime report_time;                // what every instruction says
 
   std::vector<Contribution> pushed;
-  std::vector<std::int64_t> pushed_from;  // what was handed over early: where it began
+  std::vector<std::int64_t> pushed_from;  // what was reconfigured early: where it began
   std::vector<Clock> withdrawn;
   EarlyPush early;  // what every push is said to have hidden
   std::vector<RoundReport> reported;
@@ -149,7 +149,7 @@ class FakeExchange final : public Coordinator, public Exchange {
     on_report();
     reported.push_back(std::move(report));
   }
-  std::optional<HeldBack> held(std::uint32_t) const override { return std::nullopt; }
+  std::optional<GrantHold> held(std::uint32_t) const override { return std::nullopt; }
   Ticket request_parameters(Version min_version) override {
     requested.push_back(min_version);
     return requested.size() - 1;
@@ -170,7 +170,7 @@ class FakeExchange final : public Coordinator, public Exchange {
     after_installing();
     return installed;
   }
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t, Ticket ticket, ParameterSink& sink) override {
+  Result<std::optional<Ticks>> await_early(std::uint32_t, Ticket ticket, ParameterSink& sink) override {
     const bool finished = !instructions_.empty() && std::holds_alternative<Finished>(instructions_.front());
     if (finished && finishes_early) return std::optional<Ticks>();
     PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, sink));

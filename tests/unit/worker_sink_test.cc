@@ -111,7 +111,7 @@ TEST_CASE(
   const Snapshot of_evaluator = pulls.collect(exact).value();
   CHECK_FALSE(is_there(of_evaluator[0]->pieces[0].payload.floats().data()));
 
-  const Ticket ticket = pulls.request_ahead(Version(1), Ticks(0)).ticket;
+  const Ticket ticket = pulls.request_early(Version(1), Ticks(0)).ticket;
   answer(ticket, 7);
   Placed placed;
   CHECK(pulls.await(ticket, placed).is_ok());
@@ -141,7 +141,7 @@ TEST_CASE(
     }
   };
   Lent f(1);
-  const Ticket ticket = f.pulls.request_ahead(Version(1), Ticks(0)).ticket;
+  const Ticket ticket = f.pulls.request_early(Version(1), Ticks(0)).ticket;
   CHECK(f.piece(ticket, 5).is_ok());
   CHECK_FALSE(f.held[0].expired());
   Taker taker(f, ticket);
@@ -170,7 +170,7 @@ TEST_CASE("what a device still reads is lent until it is let go of, before anyth
   };
   const bool together = GENERATE(false, true);
   Lent f(1);
-  const Ticket ticket = f.pulls.request_ahead(Version(1), Ticks(0)).ticket;
+  const Ticket ticket = f.pulls.request_early(Version(1), Ticks(0)).ticket;
   CHECK(f.piece(ticket, 5).is_ok());
   if (together) CHECK(f.piece(ticket, 6).is_ok());
   Holder holder(f, ticket);
@@ -187,7 +187,7 @@ TEST_CASE("what is lent and does not go into the sink is copied, whether refused
   };
   for (const bool given_up : {false, true}) {
     Lent f(1);
-    const Ticket ticket = f.pulls.request_ahead(Version(1), Ticks(0)).ticket;
+    const Ticket ticket = f.pulls.request_early(Version(1), Ticks(0)).ticket;
     CHECK(f.piece(ticket, 5).is_ok());
     Refuser refuser;
     if (given_up) {
@@ -205,7 +205,7 @@ TEST_CASE("what is lent and does not go into the sink is copied, whether refused
 
 TEST_CASE("what one thread of several has taken stays for the others") {
   Lent f(2);
-  const Ticket ticket = f.pulls.request_ahead(Version(1), Ticks(0)).ticket;
+  const Ticket ticket = f.pulls.request_early(Version(1), Ticks(0)).ticket;
   const auto piece = [&](std::int64_t offset, float value) {
     const std::vector<Clock> applied(offset == 0 ? 2 : 0, Clock(1));
     wire::Payload payload = payload_of({value});

@@ -47,8 +47,8 @@ struct Worker {
   // What follows, one after another.
   std::string on(const Event& event) {
     std::vector<Action> actions;
-    const Status told = step.step(event, actions);
-    if (!told.is_ok()) return told.message();
+    const Status received = step.step(event, actions);
+    if (!received.is_ok()) return received.message();
     std::string all;
     for (const Action& action : actions) {
       all += (all.empty() ? "" : ", ") + std::visit([](const auto& a) { return text(a); }, action);
@@ -236,7 +236,7 @@ TEST_CASE("what_the_next_round_is_certain_to_require_is_fetched_while_the_gradie
 TEST_CASE(
     "under_eager_a_due_refresh_leaves_ahead_of_the_push_or_behind_it_and_is_installed_before_the_grant") {
   const bool ahead = GENERATE(true, false);
-  Worker w({.refresh_clocks = 1, .pulls_ahead = ahead, .applies_locally = true});
+  Worker w({.refresh_clocks = 1, .pulls_before_push = ahead, .applies_locally = true});
   w.holds(0, 0);
   CHECK(w.granted(0, kNone, 0, 0, ApplyMode::kEager) == "stay first");
   CHECK(w.computes() == "compute");
@@ -251,13 +251,13 @@ TEST_CASE(
     CHECK(w.on(InstalledEarly{Ticks(10), Ticks(20), true, w.now}).empty());
     CHECK(w.granted(1, kNone, 4, 30, ApplyMode::kEager) == "refresh");
     CHECK(w.step.server_reads() == 0);
-    CHECK_FALSE(w.step.installed_behind_grant());
+    CHECK_FALSE(w.step.installed_after_grant());
   }
   SECTION("the grant is first, and is looked at when they are installed") {
     CHECK(w.granted(1, kNone, 4, 5, ApplyMode::kEager).empty());
     CHECK(w.on(InstalledEarly{Ticks(10), Ticks(20), true, w.now}) == "refresh waited 15");
     CHECK(w.step.server_reads() == 1);
-    CHECK(w.step.installed_behind_grant());
+    CHECK(w.step.installed_after_grant());
   }
   SECTION("nothing of them was new: the thread goes on with what it has") {
     w.now.process = {Version(0), Revision(0)};

@@ -100,7 +100,7 @@ TEST_CASE(
     "for") {
   TrainFixture f;
   f.exchange.apply = ApplyMode::kEager;
-  f.pulls_ahead = false;
+  f.pulls_before_push = false;
   constexpr std::int64_t kClocks = 4;
   for (std::int64_t c = 0; c < kClocks; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
   f.exchange.finish();

@@ -126,7 +126,7 @@ Status AllReduceExchange::take_over(const Meeting& meeting) {
   if (meeting.holder) {
     PACELINE_ASSIGN_OR_RETURN(given, take_from(meeting));
   }
-  std::optional<ShardedOptimizer::Held> moved;
+  std::optional<ShardedOptimizer::Parts> moved;
   if (model_.is_sharded()) {
     PACELINE_ASSIGN_OR_RETURN(moved, model_.moved_to(mesh_.shares(), meeting.version, mesh_.sum(),
                                                      [this] { return mesh_.sum_all(); }));
@@ -264,16 +264,16 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
   }
   if (model_.is_sharded() && parts_.config.train.on_nan == OnNan::kSkip) {
     lock.unlock();
-    const Status told = sums_.tell_all(not_finite);
+    const Status shared = sums_.share_not_finite(not_finite);
     lock.lock();
     if (const auto gone = mesh_.gone()) gone_ = gone;
-    PACELINE_RETURN_IF_ERROR(told);
+    PACELINE_RETURN_IF_ERROR(shared);
   }
   if (not_finite.empty()) {
     PACELINE_RETURN_IF_ERROR(step(lock));
   } else {
     left_out_ = {Clock(model_.version().value), std::move(not_finite)};
-    model_.leave_out();
+    model_.skip_step();
   }
   begin_round();
   return Status::ok();

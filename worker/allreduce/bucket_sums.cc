@@ -65,7 +65,7 @@ BucketSums::Summed BucketSums::sum(std::size_t first, std::size_t end, Clock clo
   std::size_t first_not_finite = end;
   Summed all;
   all.reduced = reduce(parts, first, clock, /*copies=*/false, with, [&](std::size_t number) {
-    std::string not_finite = look_at(number);
+    std::string not_finite = find_not_finite(number);
     if (!not_finite.empty() && number < first_not_finite) {
       first_not_finite = number;
       all.not_finite = std::move(not_finite);
@@ -76,7 +76,7 @@ BucketSums::Summed BucketSums::sum(std::size_t first, std::size_t end, Clock clo
 }
 
 // Says what of a sum is not finite, of this rank's parts of it, and ends with what others will have of them.
-std::string BucketSums::look_at(std::size_t number) const {
+std::string BucketSums::find_not_finite(std::size_t number) const {
   const auto& [range, programs] = mesh_.buckets()[number];
   const std::span<float> summed = bucket_part(mesh_.sum(), range);
   const std::vector<Range> all = {{0, range.size()}};
@@ -105,7 +105,7 @@ void BucketSums::weigh(Range part, std::int64_t samples, std::int64_t usual) con
         static_cast<float>(static_cast<double>(expected) / static_cast<double>(samples)));
 }
 
-Status BucketSums::tell_all(std::string& not_finite) {
+Status BucketSums::share_not_finite(std::string& not_finite) {
   mesh_.counts()[0] = not_finite.empty() ? 0.0F : 1.0F;
   PACELINE_RETURN_IF_ERROR(mesh_.sum_counts());
   if (not_finite.empty() && mesh_.counts()[0] > 0.0F) {

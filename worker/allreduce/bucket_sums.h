@@ -51,7 +51,7 @@ class BucketSums {
              const SampleWeights& weights, FormationMesh::With with);
   // Of a sharded optimizer, where a sum that is not finite is left out: what any node sees of its parts, all say. Errors:
   // Mesh::reduce()'s.
-  Status tell_all(std::string& not_finite);
+  Status share_not_finite(std::string& not_finite);
   // Of a sharded optimizer, whose parts of the vector are parameters now: to all. Errors: Mesh::reduce()'s.
   Status copy_to_all(Clock clock);
   // A part of the formation's vector becomes one of the mean, where it was not divided before it left: of gradients that
@@ -63,7 +63,7 @@ class BucketSums {
   // `parts`: buckets from `first` on.
   Status reduce(std::span<const FormationMesh::Part> parts, std::size_t first, Clock clock, bool copies,
                 FormationMesh::With with, const std::function<void(std::size_t number)>& on_done);
-  std::string look_at(std::size_t number) const;
+  std::string find_not_finite(std::size_t number) const;
 
   FormationMesh& mesh_;
   const Layout& layout_;

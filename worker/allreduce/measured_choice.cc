@@ -19,7 +19,7 @@ using schedule::Algorithm;
 
 constexpr int kTurnsMax = 32;
 // What takes so many times as long as the fastest, once all have had their turns, takes no more of them.
-constexpr double kBehind = 1.5;
+constexpr double kSlowdownMax = 1.5;
 constexpr int kTurnsOfAll = 3;
 // What takes so many times as long as the fastest is not tried on larger buckets.
 constexpr double kHopeless = 4.0;
@@ -115,7 +115,7 @@ class Measurement {
   // has left there.
   static std::vector<std::size_t> taking_turn(int turn, const MeasuredChoice& choice) {
     std::vector<std::size_t> taking;
-    const double at_most = kBehind * choice.fastest().seconds;
+    const double at_most = kSlowdownMax * choice.fastest().seconds;
     for (std::size_t c = 0; c < choice.times.size(); ++c) {
       if (turn < kTurnsOfAll || choice.times[c].seconds <= at_most) taking.push_back(c);
     }

@@ -86,10 +86,10 @@ void NodeModel::step(std::span<float> mean) {
   ++version_.value;
 }
 
-void NodeModel::leave_out() {
+void NodeModel::skip_step() {
   const double rate = rate_at(config_, version_);
   if (sharded_) {
-    sharded_->leave_out(rate);
+    sharded_->skip_step(rate);
   } else {
     optimizer_.begin_step(rate);
   }

@@ -55,7 +55,7 @@ class NodeModel {
   void step(std::span<float> mean);
   // No step: the next version has the same parameters and the same state, but Adam's t counts it: who is given a version
   // has its number for t.
-  void leave_out();
+  void skip_step();
   // step() of a sharded optimizer: own and kept parts of the mean become parameters, in place ...
   void begin_step(std::span<float> mean);
   // ... and all of them are here.
@@ -63,11 +63,11 @@ class NodeModel {
   // Those parts, at both.
   std::vector<Range> parts() const { return sharded_->parts(); }
   // Another formation of a sharded optimizer (ShardedOptimizer): made beside what is here, and put in its place.
-  Result<ShardedOptimizer::Held> moved_to(Shares next, Version version, std::span<float> all,
+  Result<ShardedOptimizer::Parts> moved_to(Shares next, Version version, std::span<float> all,
                                           const std::function<Status()>& sum_all) const {
     return sharded_->moved_to(std::move(next), version, all, sum_all);
   }
-  void move(ShardedOptimizer::Held moved) { sharded_->move(std::move(moved)); }
+  void move(ShardedOptimizer::Parts moved) { sharded_->move(std::move(moved)); }
 
   // Keeps this version, which is the newest, until take_kept() of it or a later one; nothing where it is not.
   void keep(Version version);

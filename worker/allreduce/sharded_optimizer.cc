@@ -23,8 +23,8 @@ const BlockRange& vector_of(const OptimizerImage& image, int vector) {
 
 }  // namespace
 
-ShardedOptimizer::Held ShardedOptimizer::make(Shares shares, Version since) const {
-  Held held{std::move(shares), since, {}};
+ShardedOptimizer::Parts ShardedOptimizer::make(Shares shares, Version since) const {
+  Parts held{std::move(shares), since, {}};
   for (const bool kept : {false, true}) {
     for (const Shares::Part& part : held.shares.parts) {
       const bool own = part.owner == held.shares.rank;
@@ -84,7 +84,7 @@ void ShardedOptimizer::end_step() {
   for (Piece& piece : newest_.pieces) piece.before.reset();
 }
 
-void ShardedOptimizer::leave_out(double learning_rate) {
+void ShardedOptimizer::skip_step(double learning_rate) {
   last_.reset();
   for (Piece& piece : newest_.pieces) piece.state.begin_step(learning_rate);
 }
@@ -94,7 +94,7 @@ OptimizerImage ShardedOptimizer::image_of(const Piece& piece, Version version) c
 }
 
 // Where this node is the one that says it: an owner, or the keeper of one that is lost.
-Status ShardedOptimizer::contribute_state(const Held& from, const Shares& next, Version version, int vector,
+Status ShardedOptimizer::contribute_state(const Parts& from, const Shares& next, Version version, int vector,
                                           std::span<float> all) const {
   const auto is_left = [&](std::uint32_t rank) {
     return std::find(next.nodes.begin(), next.nodes.end(), from.shares.nodes[rank]) != next.nodes.end();
@@ -122,10 +122,10 @@ Status ShardedOptimizer::contribute_state(const Held& from, const Shares& next, 
 }
 
 // One of all says each float, and the others -0, which changes the bits of none.
-Result<ShardedOptimizer::Held> ShardedOptimizer::moved_to(Shares next, Version version, std::span<float> all,
+Result<ShardedOptimizer::Parts> ShardedOptimizer::moved_to(Shares next, Version version, std::span<float> all,
                                                           const std::function<Status()>& sum_all) const {
-  const Held& from = goes_back(version) ? *last_ : newest_;
-  Held made = make(std::move(next), version);
+  const Parts& from = goes_back(version) ? *last_ : newest_;
+  Parts made = make(std::move(next), version);
   std::vector<std::vector<std::vector<float>>> values(made.pieces.size());  // of each piece: its vectors
   for (int v = 0; v < vectors(); ++v) {
     std::fill(all.begin(), all.end(), -0.0F);
@@ -144,7 +144,7 @@ Result<ShardedOptimizer::Held> ShardedOptimizer::moved_to(Shares next, Version v
 }
 
 // Of what was begun who is left has made the step, or nobody has.
-void ShardedOptimizer::move(Held moved) {
+void ShardedOptimizer::move(Parts moved) {
   if (!goes_back(moved.since)) {
     for (Piece& piece : newest_.pieces) {
       if (piece.before && steps_ == moved.since) {

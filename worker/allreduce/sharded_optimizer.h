@@ -59,7 +59,7 @@ class ShardedOptimizer {
                   std::span<float> sum);
   void end_step();
   // No step: the state stays, but for its t.
-  void leave_out(double learning_rate);
+  void skip_step(double learning_rate);
 
   struct Piece {
     Shares::Part part;
@@ -67,7 +67,7 @@ class ShardedOptimizer {
     OptimizerState state;
     std::optional<OptimizerImage> before = {};  // while a step is under way
   };
-  struct Held {
+  struct Parts {
     Shares shares;
     Version since;
     std::vector<Piece> pieces;  // own, then kept
@@ -75,10 +75,10 @@ class ShardedOptimizer {
   // What this node has in the next formation, which goes on from `version`: the newest that was begun or ended. `all`: as long
   // as the layout; `sum_all` puts the sum over all its nodes into it. Errors: sum_all's; kDataLoss the state of a lost
   // node is lost with its keeper, naming both: so for all who are left.
-  Result<Held> moved_to(Shares next, Version version, std::span<float> all,
+  Result<Parts> moved_to(Shares next, Version version, std::span<float> all,
                         const std::function<Status()>& sum_all) const;
   // Goes on with it.
-  void move(Held moved);
+  void move(Parts moved);
 
   // Which parts of the parameters are this node's, then those that it keeps.
   std::vector<Range> parts() const;
@@ -88,17 +88,17 @@ class ShardedOptimizer {
  private:
   // Those who are left go on from the formation before the newest: in that no step was made.
   bool goes_back(Version version) const { return last_ && version == newest_.since; }
-  Held make(Shares shares, Version since) const;
+  Parts make(Shares shares, Version since) const;
   OptimizerImage image_of(const Piece& piece, Version version) const;
-  Status contribute_state(const Held& from, const Shares& next, Version version, int vector,
+  Status contribute_state(const Parts& from, const Shares& next, Version version, int vector,
                           std::span<float> all) const;
   static void set(Piece& piece, std::int64_t steps, std::span<const std::span<const float>> vectors);
   int vectors() const { return state_vectors(settings_.kind); }
 
   const OptimizerSection& settings_;
   const Layout& layout_;
-  Held newest_;
-  std::optional<Held> last_;      // of the formation before it, until a step is made in the newest
+  Parts newest_;
+  std::optional<Parts> last_;      // of the formation before it, until a step is made in the newest
   std::optional<Version> steps_;  // from here, while a step is under way
 };
 

@@ -4,7 +4,7 @@
 // docs/SYNC.md, What a worker sees).
 //
 // Thread: every member may be called from any thread. A snapshot taken is immutable and stays whole while it
-// is held, but on a node with one training thread: there a slice is hollow where it has been copied in (snapshot.h),
+// is held, but on a node with one training thread: there a slice lacks what has been copied in (snapshot.h),
 // must not be copied any more, and is not locked here. That thread's copy_in() and confirm(), which looks at
 // the same pieces, are ordered by the lock of who calls both (worker/client/pulls.h).
 #pragma once

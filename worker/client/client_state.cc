@@ -32,12 +32,12 @@ void ClientState::peers(wire::Peers peers) {
   changed_.notify_all();
 }
 
-Result<wire::Peers> ClientState::await_peers(std::uint32_t behind, std::chrono::nanoseconds timeout) {
+Result<wire::Peers> ClientState::await_peers(std::uint32_t after, std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
-  const auto has_peers = [&] { return peers_ && peers_->formation > behind; };
+  const auto has_peers = [&] { return peers_ && peers_->formation > after; };
   changed_.wait_for(lock, timeout, [&] { return !closed_.is_ok() || has_peers(); });
   if (!closed_.is_ok()) return closed_;
-  if (!has_peers()) return deadline_exceeded("the authority has not said where the other nodes are");
+  if (!has_peers()) return deadline_exceeded("the authority has not sent the other nodes' addresses");
   wire::Peers taken = *peers_;
   forget(peers_->key);  // nobody asks for it again
   return taken;

@@ -48,7 +48,7 @@ class ClientState {
   // client was closed.
   void peers(wire::Peers peers);
   // Of a formation behind that one.
-  Result<wire::Peers> await_peers(std::uint32_t behind, std::chrono::nanoseconds timeout);
+  Result<wire::Peers> await_peers(std::uint32_t after, std::chrono::nanoseconds timeout);
   // Likewise what the server says that the run goes on from. Once.
   void run_state(RunState state);
   Result<RunState> await_run_state(std::chrono::nanoseconds timeout);

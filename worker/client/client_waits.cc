@@ -6,11 +6,11 @@
 
 namespace paceline {
 
-ClientWaits::ClientWaits(NodeId node, const ClusterSection& cluster, bool comes_back, Log log, Pulls& pulls,
+ClientWaits::ClientWaits(NodeId node, const ClusterSection& cluster, bool rejoins, Log log, Pulls& pulls,
                          std::function<std::vector<Wait>()> own)
     : heartbeat_(cluster.heartbeat),
       lease_(cluster.lease),
-      comes_back_(comes_back),
+      rejoins_(rejoins),
       log_(std::move(log)),
       pulls_(pulls),
       own_(std::move(own)),
@@ -40,7 +40,7 @@ void ClientWaits::announce(Ticks now, const std::vector<ServerLink>& links) {
   const std::vector<Wait> waiting = waits(now, links);
   const bool at_start = !waiting.empty() && waiting.front().at_start;
   const LogLevel level = at_start ? LogLevel::kWarn : LogLevel::kInfo;
-  for (const std::string& line : stalls_.look(waiting, now)) log_.write(level, line);
+  for (const std::string& line : stalls_.check(waiting, now)) log_.write(level, line);
 }
 
 // "; server shard 1 (tcp://10.0.0.1:5556) was last seen 4.2 s ago", of those whose heartbeats do not come.
@@ -58,7 +58,7 @@ std::string ClientWaits::silent(Ticks now, const std::vector<ServerLink>& links)
 
 std::vector<Wait> ClientWaits::waits(Ticks now, const std::vector<ServerLink>& links) const {
   std::string unanswered;
-  bool at_start = !comes_back_;
+  bool at_start = !rejoins_;
   for (const ServerLink& link : links) {
     at_start = at_start && !link.broken;
     if (!link.welcomed()) unanswered += (unanswered.empty() ? "" : ", ") + link.name();

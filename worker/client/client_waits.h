@@ -30,7 +30,7 @@ class ClientWaits {
 
   // `pulls` outlives this. `own`: PsClientOptions::own_waits. `comes_back`: the node has lost these servers
   // before, and has said so.
-  ClientWaits(NodeId node, const ClusterSection& cluster, bool comes_back, Log log, Pulls& pulls,
+  ClientWaits(NodeId node, const ClusterSection& cluster, bool rejoins, Log log, Pulls& pulls,
               std::function<std::vector<Wait>()> own);
 
   GrantWatch& grants() { return grants_; }
@@ -58,7 +58,7 @@ class ClientWaits {
 
   const std::chrono::nanoseconds heartbeat_;
   const std::chrono::nanoseconds lease_;
-  const bool comes_back_;
+  const bool rejoins_;
   const Log log_;
   Pulls& pulls_;
   const std::function<std::vector<Wait>()> own_;

@@ -26,7 +26,7 @@ GradientPart GradientPart::kept() const {
   return copy;
 }
 
-void GradientPart::leaves_again() {
+void GradientPart::mark_retransmitted() {
   if (encoded.empty()) {
     whole = std::make_shared<const SharedFloats>(values);
   } else {  // each frame holds all of its gradient's bytes

@@ -31,10 +31,10 @@ struct GradientPart {
   // Sends what is for that server, if there is something. Thread: the I/O thread.
   Status send(ServerLink& link, std::int64_t frame_bytes) const;
   // The same bytes, to be sent again; its `whole` and `part` are its own, so that holding it does not look
-  // like bytes that have not left: it has none of either until leaves_again().
+  // like bytes that have not left: it has none of either until mark_retransmitted().
   GradientPart kept() const;
   // Sets `whole` and `part`.
-  void leaves_again();
+  void mark_retransmitted();
 };
 
 class GradientSender {

@@ -19,7 +19,7 @@ void GrantWatch::reported(std::uint32_t thread, Clock clock, Ticks now) {
   waiting.held.reset();
 }
 
-void GrantWatch::held(const wire::Held& held, Ticks now) {
+void GrantWatch::held(const wire::HeldNotice& held, Ticks now) {
   Waiting& waiting = at(held.worker.thread);
   if (!waiting.since) return;
   waiting.since = now;
@@ -72,8 +72,8 @@ std::vector<Wait> GrantWatch::waits(const std::string& authority) const {
       cause += "behind a push that is leaving";
       why = "its push of clock " + to_string(waiting.reported) + " is still leaving";
     } else {
-      cause += "about which nothing is said";
-      why = authority + " has said nothing since the report of clock " + to_string(waiting.reported);
+      cause += "about which nothing has come";
+      why = authority + " has sent nothing since the report of clock " + to_string(waiting.reported);
     }
     const auto same =
         std::find_if(found.begin(), found.end(), [&](const Wait& w) { return w.cause == cause; });

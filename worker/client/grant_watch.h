@@ -1,15 +1,15 @@
 // GrantWatch: what the authority owes each training thread, and since when. Its heartbeats say that it lives,
 // not that it has a word for us: behind a report it sends a grant, the news that nothing follows, or, each
-// second, that it holds the grant (Held). A live authority that says none of them would be waited for for
+// second, that it holds the grant (HeldNotice). A live authority that says none of them would be waited for for
 // ever.
 //
 //   report         the next instruction is due; not late while the push before it is still leaving
-//   Held           the authority has the report and holds the grant: due anew
+//   HeldNotice           the authority has the report and holds the grant: due anew
 //   Grant, Finish  nothing is due; behind a report neither, where the next grant has come before it (exchange.hidden)
 //
 // Before its first grant a thread waits as long as the authority does for those who are missing.
 //
-// It also knows what there is to say about a grant that does not come (waits()): Held says for whom it is
+// It also knows what there is to say about a grant that does not come (waits()): HeldNotice says for whom it is
 // held.
 //
 // Time is passed in. Thread: the I/O thread.
@@ -46,7 +46,7 @@ class GrantWatch {
   // Its report is sent.
   void reported(std::uint32_t thread, Clock clock, Ticks now);
   // Of a thread of this node.
-  void held(const wire::Held& held, Ticks now);
+  void held(const wire::HeldNotice& held, Ticks now);
   // `granted`: the clock of a grant; none: nothing follows.
   void instructed(std::uint32_t thread, std::optional<Clock> granted, Ticks now);
 
@@ -68,7 +68,7 @@ class GrantWatch {
     Clock reported;
     std::optional<Clock> granted;    // the newest
     bool begun = false;              // it has been told something
-    std::optional<wire::Held> held;  // since the report: why nothing else has come
+    std::optional<wire::HeldNotice> held;  // since the report: why nothing else has come
     DurationBaseline usual;          // from a report to what follows it
     std::weak_ptr<const void> push;
   };

@@ -37,7 +37,7 @@ bool Joining::waits_its_turn(ServerLink& link, const wire::Error& error, const L
 }
 
 bool Joining::welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now) {
-  if (over_ || link.welcomed()) return false;  // a Join that was said twice
+  if (over_ || link.welcomed()) return false;  // a Join that was given twice
   if (welcome.generation <= last_) {
     turned_away(link,
                 "it is of " + generation_text(welcome.generation) + ", and this node has been in " +
@@ -80,7 +80,7 @@ bool Joining::may_pass(const ServerLink& link, const wire::Error& error) const {
   return !is_final;
 }
 
-void Joining::look_elsewhere(ServerLink& link, Ticks now) {
+void Joining::give_up_if_silent(ServerLink& link, Ticks now) {
   const bool waits = !link.welcomed() && !link.broken && !link.reconnects_at && !link.answers;
   if (waits && now - link.asked > wire::kAnswersWithin) turned_away(link, "it does not answer", now);
 }

@@ -57,7 +57,7 @@ class Joining {
   void turned_away(ServerLink& link, const std::string& why, Ticks now);
 
   // Where the server has replicas, and this one has said nothing: the next one is asked instead.
-  void look_elsewhere(ServerLink& link, Ticks now);
+  void give_up_if_silent(ServerLink& link, Ticks now);
 
   // Whether `error`, which is not fatal, says that a server cannot let the node in yet; then it is asked
   // again.

@@ -193,8 +193,8 @@ Ticket PsClient::request_fragment(Version min_version, std::int64_t n) {
   return ask(pulls_.request(min_version, options_.clock(), n));
 }
 
-Ticket PsClient::request_ahead(Version min_version) {
-  return ask(pulls_.request_ahead(min_version, options_.clock()));
+Ticket PsClient::request_early(Version min_version) {
+  return ask(pulls_.request_early(min_version, options_.clock()));
 }
 
 Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& sink) {
@@ -202,7 +202,7 @@ Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& sink) {
   return pulls_.await(ticket, sink);
 }
 
-Result<std::optional<Ticks>> PsClient::await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& sink) {
+Result<std::optional<Ticks>> PsClient::await_early(std::uint32_t thread, Ticket ticket, ParameterSink& sink) {
   const auto unneeded = [&] { return mailboxes_.finished(thread); };
   const auto wait = waits_for([&] { return pulls_.is_over(ticket) || unneeded(); });
   return pulls_.await_unless(unneeded, ticket, sink);

@@ -96,7 +96,7 @@ class PsClient final : public Coordinator, public Exchange {
   Result<Instruction> next_instruction(std::uint32_t thread) override;
   void report(RoundReport report) override;
   // As the authority has said last; it does 200 ms after the report, then each second.
-  std::optional<HeldBack> held(std::uint32_t thread) const override { return mailboxes_.held(thread); }
+  std::optional<GrantHold> held(std::uint32_t thread) const override { return mailboxes_.held(thread); }
 
   // ---- exchange.h
   void push(Contribution gradient) override;
@@ -106,9 +106,9 @@ class PsClient final : public Coordinator, public Exchange {
   void withdraw(const Contribution& gradient) override;
   Ticket request_parameters(Version min_version) override;
   Ticket request_fragment(Version min_version, std::int64_t n) override;
-  Ticket request_ahead(Version min_version) override;
+  Ticket request_early(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterSink& sink) override;
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& sink) override;
+  Result<std::optional<Ticks>> await_early(std::uint32_t thread, Ticket ticket, ParameterSink& sink) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override { return pulls_.answered(ticket); }
 
   // ---- for the evaluator thread

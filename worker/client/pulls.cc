@@ -62,7 +62,7 @@ std::optional<ShardId> Pulls::number_of(const Pull& pull, ShardId shard) const {
 Pulls::Request Pulls::request(Version min_version, Ticks now, std::int64_t fragment) {
   return request(min_version, false, fragment, now);
 }
-Pulls::Request Pulls::request_ahead(Version min_version, Ticks now) {
+Pulls::Request Pulls::request_early(Version min_version, Ticks now) {
   return request(min_version, threads_ == 1, 0, now);
 }
 

@@ -69,8 +69,8 @@ class Pulls {
   // counted from. `fragment`: of these.
   Request request(Version min_version, Ticks now, std::int64_t fragment = 0);
   // The same, of a thread that waits for it next, with at most a pass or two over its gradient before
-  // (exchange.h, request_ahead()).
-  Request request_ahead(Version min_version, Ticks now);
+  // (exchange.h, request_early()).
+  Request request_early(Version min_version, Ticks now);
   // Exactly the retained `version`, for collect().
   Request request_exact(Version version, Ticks now);
 

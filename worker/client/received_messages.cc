@@ -11,7 +11,7 @@ step::Grant grant_of(const wire::Grant& grant) {
           grant.threshold,     grant.min_version, grant.version,
           grant.revision,      grant.apply,       {grant.position, grant.samples},
           grant.learning_rate, grant.local_scale, grant.held,
-          grant.anew,          grant.loss_scale};
+          grant.starts_over,          grant.loss_scale};
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ ReceivedMessages::ReceivedMessages(Client client, const Layout& layout, std::fun
       report_times_(client_.options.cluster.threads_per_node) {}
 
 void ReceivedMessages::take(ServerLink& link, Result<wire::Message> message) {
-  if (!link.is_heard()) return;
+  if (!link.is_received()) return;
   link.last_received = client_.options.clock();
   link.answers = true;
   // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
@@ -86,7 +86,7 @@ Status ReceivedMessages::instruct(std::uint32_t thread, Instruction instruction)
   return Status::ok();
 }
 
-Status ReceivedMessages::handle(ServerLink&, wire::Held& held, wire::Payload&) {
+Status ReceivedMessages::handle(ServerLink&, wire::HeldNotice& held, wire::Payload&) {
   PACELINE_RETURN_IF_ERROR(check_ours(held.worker));
   client_.waits.grants().held(held, client_.options.clock());
   PACELINE_RETURN_IF_ERROR(client_.mailboxes.hold(

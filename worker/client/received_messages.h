@@ -56,7 +56,7 @@ class ReceivedMessages {
   Status handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&);
   Status handle(ServerLink& link, wire::Grant& grant, wire::Payload&);
   Status handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&);
-  Status handle(ServerLink& link, wire::Held& held, wire::Payload&);
+  Status handle(ServerLink& link, wire::HeldNotice& held, wire::Payload&);
   Status handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload);
   Status handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&);
   Status handle(ServerLink& link, wire::Evaluate& request, wire::Payload&);

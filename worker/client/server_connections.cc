@@ -112,7 +112,7 @@ void ServerConnections::log_unanswered(ServerLink& link) {
   const bool waits =
       client_.state.closed().is_ok() && !link.welcomed() && !link.broken && !link.reconnects_at;
   if (!waits || link.last_received > link.asked) return;
-  const auto notice = link.unanswered.look(link.endpoints[link.at], link.asked, client_.options.clock());
+  const auto notice = link.unanswered.check(link.endpoints[link.at], link.asked, client_.options.clock());
   if (!notice) return;
   client_.state.stands(link.shard, {0, notice->why});
   log_.write(notice->may_be_usual ? LogLevel::kInfo : LogLevel::kWarn,
@@ -139,14 +139,14 @@ void ServerConnections::beat() {
     if (Status alive = link.check_silence(client_.options.clock(), cluster_.lease); !alive.is_ok()) {
       if (joining_.keeps_asking()) {
         joining_.turned_away(link, alive.message(), client_.options.clock());
-      } else if (waits_.needs(link.shard) && !looks_elsewhere(link, client_.options.clock())) {
+      } else if (waits_.needs(link.shard) && !tries_other_replica(link, client_.options.clock())) {
         return lose(link, alive);
       }
-    } else if (link.broken && link.endpoints.size() > 1 && !looks_elsewhere(link, client_.options.clock())) {
+    } else if (link.broken && link.endpoints.size() > 1 && !tries_other_replica(link, client_.options.clock())) {
       return lose(link, deadline_exceeded(link.name() + ": no replica of it answers"));
     }
     log_unanswered(link);
-    joining_.look_elsewhere(link, client_.options.clock());
+    joining_.give_up_if_silent(link, client_.options.clock());
     if (Status asked = ask_if_due(link); !asked.is_ok()) return events_.failed(std::move(asked));
     // A full queue is no reason to give up: what fills it will show as silence soon enough.
     if (!link.welcomed() || link.broken || !link.socket || client_.state.left()) continue;
@@ -222,7 +222,7 @@ Status ServerConnections::refused(ServerLink& link, const wire::Error& error) {
   if (joining_.waits_its_turn(link, error, log_, client_.options.clock())) return Status::ok();
   // What it cannot read it may wait for, as for a report, and to say it again would not mend it.
   if (error.code == StatusCode::kInvalidArgument && waits_.needs(link.shard)) {
-    events_.owes(invalid_argument(link.name() + " cannot read what this node says: " + error.message));
+    events_.owes(invalid_argument(link.name() + " cannot read what this node sends: " + error.message));
     return Status::ok();
   }
   log_.warn(link.name() + " refused a message: " + error.message);
@@ -274,7 +274,7 @@ void ServerConnections::shut_down() {
   const bool over = client_.state.run_over().has_value() && !client_.state.left();
   for (ServerLink& link : links_) {
     const bool gone = joining_.keeps_asking() && !link.welcomed();
-    if (link.socket) link.socket->close(over || gone ? Queued::kIsDropped : Queued::kLeaves);
+    if (link.socket) link.socket->close(over || gone ? Queued::kIsDropped : Queued::kIsSent);
     link.socket.reset();
   }
   client_.io.stop();

@@ -109,7 +109,7 @@ class ServerConnections {
   void broke(ServerLink& link, std::int64_t connection, const std::string& how);
   void reconnect_in(ServerLink& link, std::chrono::nanoseconds delay);
   void reconnect(ServerLink& link);
-  bool looks_elsewhere(ServerLink& link, Ticks now);
+  bool tries_other_replica(ServerLink& link, Ticks now);
   Status back(ServerLink& link, const wire::Welcome& welcome);
 
   const Client client_;

@@ -49,7 +49,7 @@ void ServerConnections::broke(ServerLink& link, std::int64_t connection, const s
 
 // Where a server has replicas: whether one of them may answer yet. Who does not is asked at another endpoint
 // next.
-bool ServerConnections::looks_elsewhere(ServerLink& link, Ticks now) {
+bool ServerConnections::tries_other_replica(ServerLink& link, Ticks now) {
   if (link.endpoints.size() == 1) return false;
   if (!link.broken) broke(link, link.connection, "it is silent");
   if (!link.broken) return true;  // nobody needs it any more
@@ -96,7 +96,7 @@ Status ServerConnections::back(ServerLink& link, const wire::Welcome& welcome) {
   for (const wire::Pull& pull : pulls) PACELINE_RETURN_IF_ERROR(link.socket->send({pull, {}}));
   if (++reconnects_ > kReconnectsLogged) return Status::ok();
   char text[128];
-  std::snprintf(text, sizeof text, " after %.3f s: %lld gradient%s and %zu pull%s said again",
+  std::snprintf(text, sizeof text, " after %.3f s: %lld gradient%s and %zu pull%s retransmitted",
                 to_seconds(client_.options.clock() - since), static_cast<long long>(gradients),
                 gradients == 1 ? "" : "s", pulls.size(), pulls.size() == 1 ? "" : "s");
   log_.info(link.name() + " has welcomed this node over another connection" + text +

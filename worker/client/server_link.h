@@ -1,5 +1,5 @@
 // What the I/O thread knows about one server: its connection, into which generation of the run it has
-// welcomed this node, and when it was last heard of.
+// welcomed this node, and when it was last seen.
 //
 // Thread: the I/O thread.
 #pragma once
@@ -62,7 +62,7 @@ struct ServerLink {
 
   bool welcomed() const { return generation != 0; }
   // Whether what comes over its connection counts.
-  bool is_heard() const { return !reconnects_at && (!broken || broken->connected); }
+  bool is_received() const { return !reconnects_at && (!broken || broken->connected); }
 
   // "server shard 1 (tcp://10.0.0.1:5556)", as in every message about it.
   std::string name() const { return "server shard " + to_string(shard) + " (" + endpoints[at] + ")"; }

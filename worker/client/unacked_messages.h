@@ -61,7 +61,7 @@ class UnackedMessages {
   Status retransmit(ServerLink& link, std::int64_t frame_bytes, const Left& left) {
     for (std::uint32_t t = 0; t < threads_.size(); ++t) {
       for (GradientPart part : threads_[t].parts) {
-        part.leaves_again();
+        part.mark_retransmitted();
         left(t, part.whole);
         PACELINE_RETURN_IF_ERROR(part.send(link, frame_bytes));
       }

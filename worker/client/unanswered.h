@@ -33,17 +33,17 @@ class Unanswered {
 
   // To be called at each heartbeat while a server that was `asked` then has said nothing since. What there is
   // to say, when it is not what was said last.
-  std::optional<Notice> look(const std::string& endpoint, Ticks asked, Ticks now) {
-    if (looks_) return taken(now);
+  std::optional<Notice> check(const std::string& endpoint, Ticks asked, Ticks now) {
+    if (probe_) return taken(now);
     // Somebody who accepts connections is disturbed once.
     if (accepted_ || now < due_ || now - asked < kFirstAfter) return std::nullopt;
-    looks_ = std::make_shared<Look>();
-    std::thread([look = looks_, endpoint] { look->put(wire::reach(endpoint, kConnectWithin)); }).detach();
+    probe_ = std::make_shared<Probe>();
+    std::thread([check = probe_, endpoint] { check->put(wire::reach(endpoint, kConnectWithin)); }).detach();
     return std::nullopt;
   }
 
  private:
-  struct Look {
+  struct Probe {
     void put(wire::Reachability what) {
       const std::lock_guard lock(mutex);
       reached = std::move(what);
@@ -55,11 +55,11 @@ class Unanswered {
   std::optional<Notice> taken(Ticks now) {
     std::optional<wire::Reachability> reached;
     {
-      const std::lock_guard lock(looks_->mutex);
-      reached = looks_->reached;
+      const std::lock_guard lock(probe_->mutex);
+      reached = probe_->reached;
     }
     if (!reached) return std::nullopt;
-    looks_.reset();
+    probe_.reset();
     due_ = now + kEvery;
     accepted_ = reached->how == wire::Reach::kAccepted;
     const bool early = std::exchange(first_, false) && reached->how == wire::Reach::kRefused;
@@ -69,7 +69,7 @@ class Unanswered {
     return notice;
   }
 
-  std::shared_ptr<Look> looks_;  // while one is under way
+  std::shared_ptr<Probe> probe_;  // while one is under way
   Ticks due_;
   bool accepted_ = false;
   bool first_ = true;

@@ -110,9 +110,9 @@ BatchQueue::State::Slot* BatchQueue::State::find(const BatchPart& part) {
 
 // As predicted: behind its begin by so many mini-batches.
 InRow BatchQueue::State::row_of(const BatchPart& part) const {
-  const std::int64_t behind = part.position - predicted.first.position;
-  if (predicted.in_a_row == 1 || stride <= 0 || behind < 0) return {};
-  const std::int64_t place = behind % stride / part.samples;
+  const std::int64_t after = part.position - predicted.first.position;
+  if (predicted.in_a_row == 1 || stride <= 0 || after < 0) return {};
+  const std::int64_t place = after % stride / part.samples;
   return place < predicted.in_a_row ? InRow{place, predicted.in_a_row} : InRow{};
 }
 
@@ -228,8 +228,8 @@ Result<const MiniBatch*> BatchQueue::next(const BatchPart& part, std::optional<I
       break;
     case SlotState::kMaking: {
       ++state.counts.waited;
-      const auto settled = [&] { return slot->state == SlotState::kReady || core.stopped; };
-      if (!core.changed.wait_for(lock, core.deadline, settled)) {
+      const auto is_made = [&] { return slot->state == SlotState::kReady || core.stopped; };
+      if (!core.changed.wait_for(lock, core.deadline, is_made)) {
         return deadline_exceeded("mini-batch of samples " + to_string(part) + ": not made within " +
                                  std::to_string(core.deadline.count() / 1'000'000) +
                                  " ms by a loader thread");

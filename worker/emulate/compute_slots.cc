@@ -90,7 +90,7 @@ Result<ComputeSlot> ComputeSlots::acquire(std::chrono::nanoseconds deadline) {
     }
     someone_watches_ = true;
     lock.unlock();
-    wait_for_release(std::min<std::chrono::nanoseconds>(left, kLookAgain));
+    wait_for_release(std::min<std::chrono::nanoseconds>(left, kPollEvery));
     lock.lock();
     someone_watches_ = false;
   }

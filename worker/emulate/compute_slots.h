@@ -5,7 +5,7 @@
 // A slot is an exclusive flock(2) on a file compute-slot-<n> of the run directory, there while the run is:
 // the kernel gives it back when its process dies. Who waits is woken by inotify(7): releasing writes a byte,
 // dying closes the file. A kernel that closes a dead process's file announces that just before it drops the
-// lock, hence one look more after kLookAgain.
+// lock, hence one look more after kPollEvery.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,7 @@ class ComputeSlot {
 // slots.
 class ComputeSlots {
  public:
-  static constexpr std::chrono::milliseconds kLookAgain{50};
+  static constexpr std::chrono::milliseconds kPollEvery{50};
 
   // Opens (creates) `directory`/compute-slot-0 ... `count` - 1. Errors: kUnavailable, naming the file and the
   // reason.

@@ -59,14 +59,14 @@ struct RoundReport {
 };
 
 // Why a grant does not come: the worker leads by more than the threshold allows.
-struct HeldBack {
+struct GrantHold {
   Clock clock;         // of the round that it wants to begin
   Staleness lead;      // of that before the slowest worker
   WorkerId waits_for;  // that one
   Threshold threshold;
   std::chrono::nanoseconds held{0};  // until this was said
 
-  auto operator<=>(const HeldBack&) const = default;
+  auto operator<=>(const GrantHold&) const = default;
 };
 
 class Coordinator {
@@ -80,7 +80,7 @@ class Coordinator {
   virtual void report(RoundReport report) = 0;
 
   // Why `thread`, which has reported, is not granted yet, as far as is known here; nullopt: nothing holds it.
-  virtual std::optional<HeldBack> held(std::uint32_t thread) const = 0;
+  virtual std::optional<GrantHold> held(std::uint32_t thread) const = 0;
 };
 
 }  // namespace paceline

@@ -98,10 +98,10 @@ class Exchange {
     return request_parameters(min_version);
   }
 
-  // request_parameters() of a thread that has computed its gradient and calls await_ahead() next, with at most a pass or
+  // request_parameters() of a thread that has computed its gradient and calls await_early() next, with at most a pass or
   // two over that in between (looking for NaN, applying it locally, the push): well under a lease, since what
   // arrives may stay where it lies, and keep a server's blocks lent, until it is copied in.
-  virtual Ticket request_ahead(Version min_version) { return request_parameters(min_version); }
+  virtual Ticket request_early(Version min_version) { return request_parameters(min_version); }
 
   // Waits until what was asked for is in the process cache, and returns when that was. What arrives meanwhile
   // is copied in too: all of it, some of it, or nothing where it was there already. Errors: why the exchange was
@@ -111,7 +111,7 @@ class Exchange {
   // The same for parameters that only a next iteration of node-local training thread `thread` would need:
   // nullopt, at once, when what it will be told next is that there is none. What has been copied in then is not to be
   // used. As it stands: of an exchange in which what is asked for ahead exists.
-  virtual Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& sink) {
+  virtual Result<std::optional<Ticks>> await_early(std::uint32_t thread, Ticket ticket, ParameterSink& sink) {
     static_cast<void>(thread);
     PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, sink));
     return std::optional(installed);

@@ -24,7 +24,7 @@ Status Mailboxes::put(std::uint32_t thread, Instruction instruction) {
   return Status::ok();
 }
 
-Status Mailboxes::hold(std::uint32_t thread, const HeldBack& why) {
+Status Mailboxes::hold(std::uint32_t thread, const GrantHold& why) {
   const std::lock_guard lock(mutex_);
   if (thread >= boxes_.size()) {
     return invalid_argument("thread " + std::to_string(thread) + " of a node with " +
@@ -34,7 +34,7 @@ Status Mailboxes::hold(std::uint32_t thread, const HeldBack& why) {
   return Status::ok();
 }
 
-std::optional<HeldBack> Mailboxes::held(std::uint32_t thread) const {
+std::optional<GrantHold> Mailboxes::held(std::uint32_t thread) const {
   const std::lock_guard lock(mutex_);
   return boxes_.at(thread).held;
 }

@@ -28,8 +28,8 @@ class Mailboxes {
   Status put(std::uint32_t thread, Instruction instruction);
 
   // Why the next one does not come; until it does. Errors: kInvalidArgument no such thread.
-  Status hold(std::uint32_t thread, const HeldBack& why);
-  std::optional<HeldBack> held(std::uint32_t thread) const;
+  Status hold(std::uint32_t thread, const GrantHold& why);
+  std::optional<GrantHold> held(std::uint32_t thread) const;
 
   // Waits for the next instruction. After close(): its status, at once.
   Result<Instruction> take(std::uint32_t thread);
@@ -48,7 +48,7 @@ class Mailboxes {
   struct Box {
     std::deque<Instruction> instructions;
     std::condition_variable arrived;
-    std::optional<HeldBack> held;
+    std::optional<GrantHold> held;
   };
   mutable std::mutex mutex_;
   std::deque<Box> boxes_;  // a deque: a condition variable does not move

@@ -28,8 +28,8 @@ constexpr std::int64_t kPositionMax = std::int64_t{1} << 60;
 class FreeBatches;
 
 // What a caller holds: its public part says where the rest is.
-struct HeldBatch : paceline_batch {
-  HeldBatch() : paceline_batch{} {}
+struct OwnedBatch : paceline_batch {
+  OwnedBatch() : paceline_batch{} {}
   void show() {
     wide_labels.assign(made.labels.begin(), made.labels.end());
     images = made.images.data();
@@ -48,14 +48,14 @@ class FreeBatches {
  public:
   FreeBatches() { free_.reserve(kKept); }  // so that giving back asks for no memory
 
-  std::unique_ptr<HeldBatch> take() {
+  std::unique_ptr<OwnedBatch> take() {
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<HeldBatch>();
-    std::unique_ptr<HeldBatch> batch = std::move(free_.back());
+    if (free_.empty()) return std::make_unique<OwnedBatch>();
+    std::unique_ptr<OwnedBatch> batch = std::move(free_.back());
     free_.pop_back();
     return batch;
   }
-  void give_back(std::unique_ptr<HeldBatch> batch) {
+  void give_back(std::unique_ptr<OwnedBatch> batch) {
     const std::lock_guard lock(mutex_);
     if (free_.size() < kKept) free_.push_back(std::move(batch));
   }
@@ -63,7 +63,7 @@ class FreeBatches {
  private:
   static constexpr std::size_t kKept = 4;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<HeldBatch>> free_;
+  std::vector<std::unique_ptr<OwnedBatch>> free_;
 };
 
 // Lines that nobody has read yet. Thread: any.
@@ -150,7 +150,7 @@ paceline_about_data about_of(const paceline_data& data) {
 // `fill` puts a mini-batch into a MiniBatch.
 Status hold(const paceline_data& data, const std::function<Status(MiniBatch&)>& fill,
             paceline_batch** batch) {
-  std::unique_ptr<HeldBatch> held = data.batches->take();
+  std::unique_ptr<OwnedBatch> held = data.batches->take();
   PACELINE_RETURN_IF_ERROR(fill(held->made));
   held->show();
   held->home = data.batches;
@@ -212,7 +212,7 @@ paceline_code paceline_data_test(paceline_data* data, std::int64_t first, std::i
 
 void paceline_batch_release(paceline_batch* batch) {
   if (batch == nullptr) return;
-  std::unique_ptr<HeldBatch> held(static_cast<HeldBatch*>(batch));
+  std::unique_ptr<OwnedBatch> held(static_cast<OwnedBatch*>(batch));
   const std::shared_ptr<FreeBatches> home = std::move(held->home);
   home->give_back(std::move(held));
 }

@@ -74,7 +74,7 @@ namespace {
 
 // On the command line its default, too, would say that the run has a model. A file may be one that was printed, or a
 // run's own config.yaml: those have each key.
-Status check_no_model_said(const std::string& where) {
+Status check_no_model_given(const std::string& where) {
   if (where != "command line") return Status::ok();
   return invalid_argument(where + ": train.model: the training loop brings the model, expected none");
 }
@@ -93,7 +93,7 @@ Status open(const paceline_options* options, paceline_worker** worker) {
   if (options->file != nullptr) {
     const std::vector<std::string> overrides(options->overrides,
                                              options->overrides + options->overrides_count);
-    PACELINE_RETURN_IF_ERROR(check_no_model_said(source_of(options->file, overrides, "train.model")));
+    PACELINE_RETURN_IF_ERROR(check_no_model_given(source_of(options->file, overrides, "train.model")));
     if (made->config.train.local_time)
       made->options.local_time_source = source_of(options->file, overrides, "train.local_time");
   }
@@ -111,7 +111,7 @@ Status open_log(paceline_worker& w) {
   const std::string program = "paceline-worker " + to_string(w.node);
   w.errors.emplace(program);
   PACELINE_ASSIGN_OR_RETURN(w.log, Log::open(w.node_log.file, program, w.config.run.log_level,
-                                             Log::Begin::kBehind, w.errors->writer()));
+                                             Log::Begin::kAppend, w.errors->writer()));
   if (!w.node_log.warning.empty()) w.log.warn(w.node_log.warning);
   return Status::ok();
 }

@@ -50,16 +50,16 @@ Status on_stage(paceline_worker& w, const paceline_stage* stage) {
     if (of.backward(of.context, &c) != 0) return pass_failed(c, "backward");
     return Status::ok();
   };
-  parts.look = [&w] { return w.look ? w.look() : Status::ok(); };
+  parts.while_waiting = [&w] { return w.while_waiting ? w.while_waiting() : Status::ok(); };
   PACELINE_ASSIGN_OR_RETURN(w.stage, ForeignStage::make(w.config, w.node, w.layout.size(), std::move(parts)));
   return Status::ok();
 }
 
-Status on_wait(paceline_worker& w, int (*look)(void*), void* context) {
+Status on_wait(paceline_worker& w, int (*callback)(void*), void* context) {
   if (w.started()) return failed_precondition("paceline_on_wait: the worker has started already");
-  if (look == nullptr) return invalid_argument("paceline_on_wait: got nothing to call");
-  w.look = [look, context] {
-    return look(context) == 0 ? Status::ok() : aborted("interrupted in its wait for another stage");
+  if (callback == nullptr) return invalid_argument("paceline_on_wait: got nothing to call");
+  w.while_waiting = [callback, context] {
+    return callback(context) == 0 ? Status::ok() : aborted("interrupted in its wait for another stage");
   };
   return Status::ok();
 }
@@ -88,8 +88,8 @@ paceline_code paceline_on_stage(paceline_worker* worker, const paceline_stage* s
   return guarded([&] { return on_stage(*worker, stage); });
 }
 
-paceline_code paceline_on_wait(paceline_worker* worker, int (*look)(void* context), void* context) {
-  return guarded([&] { return on_wait(*worker, look, context); });
+paceline_code paceline_on_wait(paceline_worker* worker, int (*callback)(void* context), void* context) {
+  return guarded([&] { return on_wait(*worker, callback, context); });
 }
 
 paceline_code paceline_step_stages(paceline_worker* worker, std::int64_t samples, paceline_metric* metric) {

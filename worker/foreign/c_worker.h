@@ -64,7 +64,7 @@ struct ForeignWorker {
   Layout layout;
   ForeignTasks::Evaluate evaluate;
   std::unique_ptr<ForeignStage> stage;  // of a pipeline; else null
-  std::function<Status()> look;         // while it waits for other stages
+  std::function<Status()> while_waiting;         // while it waits for other stages
   bool stepped = false;                 // the stage has, in the round under way
   std::string value;                    // paceline_value()
   ForeignLoop loop;

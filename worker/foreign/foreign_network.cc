@@ -56,13 +56,13 @@ Result<std::unique_ptr<ForeignNetwork>> ForeignNetwork::open(const std::string& 
   train.batch_size = batch_size;
   PACELINE_ASSIGN_OR_RETURN(train.layers, parse_layers(layers, "layers"));
   // First to learn how many classes there are; then as the network that it has to be for a loss.
-  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec looked_at, build_network(train, input, kAnyClasses));
-  if (looked_at.classes < 2 || looked_at.classes > kClassesMax) {
-    return invalid_argument("layers: the last gives " + std::to_string(looked_at.classes) +
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec of_any_classes, build_network(train, input, kAnyClasses));
+  if (of_any_classes.classes < 2 || of_any_classes.classes > kClassesMax) {
+    return invalid_argument("layers: the last gives " + std::to_string(of_any_classes.classes) +
                             " numbers, expected 2 to " + std::to_string(kClassesMax) +
                             ", one for each class");
   }
-  PACELINE_ASSIGN_OR_RETURN(NetworkSpec spec, build_network(train, input, looked_at.classes));
+  PACELINE_ASSIGN_OR_RETURN(NetworkSpec spec, build_network(train, input, of_any_classes.classes));
   const OneCore alone;  // make_backend() leaves one thread
   PACELINE_ASSIGN_OR_RETURN(auto backend, make_backend(Backend::kOnednn, spec, batch_size, seed));
   return std::unique_ptr<ForeignNetwork>(

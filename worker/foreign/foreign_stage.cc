@@ -152,7 +152,7 @@ Status ForeignStage::make_runner(std::int64_t samples) {
                                                         .divisor = samples,
                                                         .chunks = {std::move(chunk)},
                                                         .passes = passes_,
-                                                        .look = parts_.look}));
+                                                        .while_waiting = parts_.while_waiting}));
   samples_ = samples;
   labels_.assign(static_cast<std::size_t>(samples), Label{});
   return Status::ok();

@@ -41,7 +41,7 @@ class ForeignStage {
     std::function<Status(const StagePass& pass, std::int64_t divisor, std::span<const float> out_difference,
                          std::span<float> in_difference, std::span<float> gradient)>
         backward;
-    std::function<Status()> look = {};  // StageRunner::Stage's
+    std::function<Status()> while_waiting = {};  // StageRunner::Stage's
   };
   // Errors: kInvalidArgument a cut that is none of `floats`, or not of the run's stages.
   static Result<std::unique_ptr<ForeignStage>> make(const RunConfig& config, NodeId node, std::int64_t floats,

@@ -71,7 +71,7 @@ bool still_has_its_name(int fd) {
 }
 
 // Caches that nobody uses: each user holds a shared lock.
-void remove_left_behind(const fs::path& but) {
+void remove_left_over(const fs::path& but) {
   std::error_code error;
   for (fs::directory_iterator it(kFolder, error), end; !error && it != end; it.increment(error)) {
     if (it->path() == but || !it->path().filename().string().starts_with(cache_prefix())) continue;
@@ -80,7 +80,7 @@ void remove_left_behind(const fs::path& but) {
   }
 }
 
-Status make_room(int fd, std::uint64_t at, std::uint64_t size, const fs::path& path) {
+Status allocate(int fd, std::uint64_t at, std::uint64_t size, const fs::path& path) {
   const int error = ::posix_fallocate(fd, static_cast<off_t>(at), static_cast<off_t>(size));
   return error == 0 ? Status::ok() : file_error("enlarge", path, error);
 }
@@ -118,7 +118,7 @@ struct EncodedCache::Shared {
   Status fill(std::int64_t images, std::int64_t bytes_max) {
     PACELINE_ASSIGN_OR_RETURN(const std::uint64_t room, room_for(bytes_max));
     const std::uint64_t begin = begin_of_bytes(images);
-    PACELINE_RETURN_IF_ERROR(make_room(file.get(), 0, begin, path));
+    PACELINE_RETURN_IF_ERROR(allocate(file.get(), 0, begin, path));
     if (::ftruncate(file.get(), static_cast<off_t>(begin + room)) != 0)
       return file_error("enlarge", path, errno);
     PACELINE_RETURN_IF_ERROR(map());
@@ -152,7 +152,7 @@ Result<std::shared_ptr<EncodedCache>> EncodedCache::open(std::uint64_t key, std:
                                                          std::int64_t bytes_max) {
   const fs::path path = fs::path(kFolder) / (cache_prefix() + hex(key) + "-" + std::to_string(bytes_max));
   const fs::path unfinished = path.string() + unique_ending();
-  remove_left_behind(path);
+  remove_left_over(path);
   constexpr int kTries = 100;  // the last user of before may be removing it
   for (int i = 0; i < kTries; ++i) {
     constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
@@ -204,7 +204,7 @@ void EncodedCache::keep(std::int64_t image, std::span<const std::uint8_t> file) 
   if (!place.at.compare_exchange_strong(nothing, kTaken, std::memory_order_relaxed)) return;
   // Writing into a hole of a full /dev/shm would kill the process. The picture then stays taken, and is read
   // from its file.
-  if (!make_room(shared_->file.get(), at, file.size(), shared_->path).is_ok()) return;
+  if (!allocate(shared_->file.get(), at, file.size(), shared_->path).is_ok()) return;
   std::memcpy(shared_->memory + at, file.data(), file.size());
   place.size.store(file.size(), std::memory_order_relaxed);
   place.at.store(at, std::memory_order_release);

@@ -185,8 +185,8 @@ bool is_fault_of_file(const Status& fault) {
   return fault.code() == StatusCode::kDataLoss || fault.code() == StatusCode::kInvalidArgument;
 }
 
-Status look_at(const fs::path& folder, IndexedFile& file) {
-  const Result<PictureInfo> info = look_at_picture(folder / file.path);
+Status read_head(const fs::path& folder, IndexedFile& file) {
+  const Result<PictureInfo> info = read_picture_info(folder / file.path);
   if (info.is_ok()) {
     file.info = *info;
     return Status::ok();
@@ -199,7 +199,7 @@ Status look_at(const fs::path& folder, IndexedFile& file) {
 }
 
 // Several at a time: with files on another machine nearly all of the time is waiting. The first error.
-Status look_at_all(const fs::path& folder, const std::vector<IndexedFile*>& files) {
+Status read_heads(const fs::path& folder, const std::vector<IndexedFile*>& files) {
   constexpr std::size_t kThreadsMax = 8;
   constexpr std::size_t kFilesOfThread = 64;  // fewer are not worth one
   std::atomic<std::size_t> next{0};
@@ -207,10 +207,10 @@ Status look_at_all(const fs::path& folder, const std::vector<IndexedFile*>& file
   Status fault;
   const auto work = [&] {
     for (std::size_t i = next++; i < files.size(); i = next++) {
-      Status looked = look_at(folder, *files[i]);
-      if (looked.is_ok()) continue;
+      Status status = read_head(folder, *files[i]);
+      if (status.is_ok()) continue;
       const std::lock_guard lock(mutex);
-      if (fault.is_ok()) fault = std::move(looked);
+      if (fault.is_ok()) fault = std::move(status);
       next = files.size();
     }
   };
@@ -227,15 +227,15 @@ Status look_at_all(const fs::path& folder, const std::vector<IndexedFile*>& file
 
 }  // namespace
 
-Result<PictureInfo> look_at_picture(const fs::path& file) {
+Result<PictureInfo> read_picture_info(const fs::path& file) {
   // Enough of nearly every file; then with what a camera puts in front of the pixels.
   constexpr std::array kHeads = {std::size_t{16} << 10, std::size_t{256} << 10};
   constexpr std::size_t kTail = 4096;
   constexpr std::size_t kPngTail = std::size_t{64} << 10;  // as long as a camera's Exif may be
   const auto known = [&](PictureInfo info, std::span<const std::uint8_t> rest) {
     if (info.kind == PictureKind::kJpeg) return info;
-    const auto behind = orientation_behind(rest.last(std::min(rest.size(), kPngTail)));
-    info.orientation = behind.value_or(info.orientation);
+    const auto after = orientation_behind(rest.last(std::min(rest.size(), kPngTail)));
+    info.orientation = after.value_or(info.orientation);
     return info;
   };
   std::vector<std::uint8_t> bytes;
@@ -266,7 +266,7 @@ Result<PictureInfo> look_at_picture(const fs::path& file) {
 namespace {
 
 // What is known of the listed files, and what has to be looked at now.
-Result<FolderIndex> look_into(FolderIndex index, const fs::path& folder, const fs::path& beside,
+Result<FolderIndex> complete_index(FolderIndex index, const fs::path& folder, const fs::path& beside,
                               const fs::path& other_index) {
   auto known = read_index(beside);
   if (known.empty()) known = read_index(other_index);
@@ -279,9 +279,9 @@ Result<FolderIndex> look_into(FolderIndex index, const fs::path& folder, const f
       unknown.push_back(&file);
     }
   }
-  PACELINE_RETURN_IF_ERROR(look_at_all(folder, unknown));
-  index.looked_at = std::ssize(unknown);
-  if (index.looked_at == 0 && known.size() == index.files.size()) return index;
+  PACELINE_RETURN_IF_ERROR(read_heads(folder, unknown));
+  index.heads_read = std::ssize(unknown);
+  if (index.heads_read == 0 && known.size() == index.files.size()) return index;
   const Status written = write_index(index, beside);
   if (written.is_ok()) return index;
   const Status instead = other_index.empty() ? written : write_index_elsewhere(index, other_index);
@@ -294,7 +294,7 @@ Result<FolderIndex> look_into(FolderIndex index, const fs::path& folder, const f
 
 Result<FolderIndex> index_folder(const fs::path& folder, const fs::path& other_index) {
   PACELINE_ASSIGN_OR_RETURN(FolderIndex index, list_folder(folder));
-  return look_into(std::move(index), folder, folder / kIndexName, other_index);
+  return complete_index(std::move(index), folder, folder / kIndexName, other_index);
 }
 
 Result<FolderIndex> index_files(const fs::path& folder, const std::vector<std::string>& paths,
@@ -304,7 +304,7 @@ Result<FolderIndex> index_files(const fs::path& folder, const std::vector<std::s
     std::error_code error;
     index.files.push_back(as_it_lies(fs::directory_entry(folder / path, error), path));
   }
-  return look_into(std::move(index), folder, folder / index_name, other_index);
+  return complete_index(std::move(index), folder, folder / index_name, other_index);
 }
 
 }  // namespace paceline

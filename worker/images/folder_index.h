@@ -26,7 +26,7 @@ struct FolderIndex {
   std::vector<std::string> classes;  // folders that may be empty, by name
   std::vector<IndexedFile> files;    // by path; those of one class together
   std::int64_t ignored = 0;          // files whose names do not end as a picture's
-  std::int64_t looked_at = 0;        // files whose heads were read this time
+  std::int64_t heads_read = 0;        // files whose heads were read this time
   std::string warning;               // the index could not be written anywhere, and why; empty: it was
 };
 
@@ -46,6 +46,6 @@ Result<FolderIndex> index_files(const std::filesystem::path& folder, const std::
                                 const std::string& index_name, const std::filesystem::path& other_index);
 
 // The file's head and end. Errors: those of read_picture_head(); kDataLoss it is cut off; those of read_picture().
-Result<PictureInfo> look_at_picture(const std::filesystem::path& file);
+Result<PictureInfo> read_picture_info(const std::filesystem::path& file);
 
 }  // namespace paceline

@@ -73,7 +73,7 @@ Result<std::size_t> Connection::receive_now(void* into, std::size_t bytes) const
   const int error = errno;
   if (error == EAGAIN || error == EINTR) return std::size_t{0};
   if (error == ECONNRESET) return unavailable("closed its connection");
-  return unavailable("cannot be heard: " + system_error(error));
+  return unavailable("cannot be read from: " + system_error(error));
 }
 
 Result<std::size_t> Connection::send(std::span<const iovec> pieces) {

@@ -21,7 +21,7 @@ constexpr std::uint32_t kMagic = 0x324d4c50;
 constexpr std::uint32_t kKeyedMagic = 0x324b4c50;
 // For an address at which somebody listens: a packet that is lost is sent again after 1, 3 and 7 seconds.
 constexpr std::chrono::milliseconds kConnectWithin(10'000);
-constexpr std::size_t kStrangersMax = 64;  // that have not said who they are, beside one of each rank
+constexpr std::size_t kUnidentifiedMax = 64;  // that have not said who they are, beside one of each rank
 
 struct Hello {
   std::uint32_t magic = kMagic;
@@ -83,9 +83,9 @@ class Handshake {
     struct Begun {
       PeerConnections found;
       std::vector<Arriving> answers;
-      std::vector<Arriving> strangers;
+      std::vector<Arriving> unidentified;
     };
-    return std::make_shared<Begun>(Begun{std::move(found_), std::move(answers_), std::move(strangers_)});
+    return std::make_shared<Begun>(Begun{std::move(found_), std::move(answers_), std::move(unidentified_)});
   }
 
  private:
@@ -160,7 +160,7 @@ class Handshake {
   // Of who is stopped because of what another one has found it is told what this one has found, too.
   Status wait() {
     std::vector<pollfd> waits = {{stop_.descriptor(), POLLIN, 0}, {listening_.socket.get(), POLLIN, 0}};
-    for (const auto* group : {&answers_, &strangers_}) {
+    for (const auto* group : {&answers_, &unidentified_}) {
       for (const Arriving& one : *group) waits.push_back({one.socket->get(), POLLIN, 0});
     }
     const int found = poll(waits.data(), waits.size(), static_cast<int>(left().count()));
@@ -170,13 +170,13 @@ class Handshake {
     if (stop_.is_set()) return aborted("stopped" + refused());
     PACELINE_RETURN_IF_ERROR(taken);
     if (left().count() > 0) return Status::ok();
-    return deadline_exceeded(names_of_missing() + " not been heard of" + refused());
+    return deadline_exceeded(names_of_missing() + " not connected" + refused());
   }
 
   Status take() {
     PACELINE_RETURN_IF_ERROR(take_answers());
     PACELINE_RETURN_IF_ERROR(take_connections());
-    std::erase_if(strangers_, [this](Arriving& one) { return !stays(one); });
+    std::erase_if(unidentified_, [this](Arriving& one) { return !stays(one); });
     return Status::ok();
   }
 
@@ -242,18 +242,18 @@ class Handshake {
       PACELINE_ASSIGN_OR_RETURN(Descriptor connection, accept_from(listening_.socket));
       if (!connection.is_open()) return Status::ok();
       // All ranks may come at once, before a word of any has been read.
-      if (strangers_.size() == kStrangersMax + found_.size()) make_room();
-      strangers_.push_back({std::make_unique<Descriptor>(std::move(connection))});
+      if (unidentified_.size() == kUnidentifiedMax + found_.size()) drop_oldest();
+      unidentified_.push_back({std::make_unique<Descriptor>(std::move(connection))});
     }
   }
 
   // The oldest of those that have not said the run's token, which nobody else knows; else the oldest.
-  void make_room() {
-    std::erase_if(strangers_, [&](Arriving& one) { return !stays(one); });
-    if (strangers_.size() < kStrangersMax + found_.size()) return;
-    const auto silent = std::find_if(strangers_.begin(), strangers_.end(),
+  void drop_oldest() {
+    std::erase_if(unidentified_, [&](Arriving& one) { return !stays(one); });
+    if (unidentified_.size() < kUnidentifiedMax + found_.size()) return;
+    const auto silent = std::find_if(unidentified_.begin(), unidentified_.end(),
                                      [](const Arriving& one) { return one.seal == nullptr; });
-    strangers_.erase(silent == strangers_.end() ? strangers_.begin() : silent);
+    unidentified_.erase(silent == unidentified_.end() ? unidentified_.begin() : silent);
   }
 
   // Who is none of the run's is let go, and nobody waits for it, nor ends because of it: who else has its key comes.
@@ -293,7 +293,7 @@ class Handshake {
   const Ticks until_;
   PeerConnections found_;
   std::vector<Arriving> answers_;  // of lower ranks
-  std::vector<Arriving> strangers_;
+  std::vector<Arriving> unidentified_;
   std::optional<std::uint32_t> gone_;             // the rank by which it has failed
   std::map<std::uint32_t, std::string> refused_;  // by rank, why who says to be it is not
 };

@@ -184,7 +184,7 @@ class Mesh::Reduction {
   }
 
   // What leaves of this row. As it begins to, in another encoding, its floats are rounded here, too.
-  std::span<const std::byte> leaving(Way& way, const Row& row) const {
+  std::span<const std::byte> outgoing(Way& way, const Row& row) const {
     const std::span<float> floats = floats_of(row);
     if (!is_coded(row)) return std::as_bytes(floats);
     const std::span<std::byte> bytes = coded(way, row);
@@ -223,7 +223,7 @@ class Mesh::Reduction {
            way.offered - way.next < SharedPeers::kOffersMax) {
       const Row row = way.rows[way.offered++];
       make_rest(row.part);
-      if (is_coded(row)) static_cast<void>(leaving(way, row));  // rounds what is here
+      if (is_coded(row)) static_cast<void>(outgoing(way, row));  // rounds what is here
       mesh_.shared_->offer(peer, head_of(row), floats_of(row));
       moved = true;
     }
@@ -270,7 +270,7 @@ class Mesh::Reduction {
     if (!row) return false;
     make_rest(row->part);
     const Head head = head_of(*row);
-    const std::span<const std::byte> floats = leaving(way, *row);
+    const std::span<const std::byte> floats = outgoing(way, *row);
     const std::size_t all = sizeof head + floats.size();
     std::array<iovec, 2> pieces{};
     std::size_t count = 0;

@@ -58,7 +58,7 @@ Status receive_all(Connection& connection, void* into, std::size_t bytes, const 
     got += *now;
     if (*now > 0) continue;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_now());
-    if (left.count() <= 0) return deadline_exceeded(who + " has not said whether it shares memory");
+    if (left.count() <= 0) return deadline_exceeded(who + " has not reported whether it shares memory");
     std::array<pollfd, 2> waits = {{{connection.descriptor(), POLLIN, 0}, {stop.descriptor(), POLLIN, 0}}};
     poll(waits.data(), waits.size(), static_cast<int>(left.count()));
     if (stop.is_set()) return aborted("stopped");

@@ -22,7 +22,7 @@ namespace paceline::mesh {
 
 class Spin {
  public:
-  static constexpr int kLooks = 200;  // of less than 0.1 us each
+  static constexpr int kPolls = 200;  // of less than 0.1 us each
   // Of a process of a virtual machine; of a bare one some 10.
   static constexpr std::chrono::microseconds kSleepAndWaking{50};
 
@@ -30,11 +30,11 @@ class Spin {
   Spin(RunningThreads running, Ticks (*now)()) : running_(std::move(running)), now_(now) {}
 
   // Something has moved.
-  void end() { looks_ = 0; }
+  void end() { polls_ = 0; }
   // Nothing has: whether to look again, instead of a sleep.
   bool goes_on() {
-    if (++looks_ < kLooks) return true;
-    if (looks_ == kLooks) {
+    if (++polls_ < kPolls) return true;
+    if (polls_ == kPolls) {
       may_last_ = running_.all_have_a_processor();
       until_ = now_() + kSleepAndWaking;
     }
@@ -44,7 +44,7 @@ class Spin {
  private:
   const RunningThreads running_;
   Ticks (*const now_)();
-  int looks_ = 0;
+  int polls_ = 0;
   bool may_last_ = false;
   Ticks until_;
 };

@@ -34,7 +34,7 @@ class AccumulatingBackend final : public NetworkBackend {
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
     PACELINE_RETURN_IF_ERROR(check_whole(batch, keys_needed(network_)));
-    const std::optional<Batch> behind = std::exchange(behind_, std::nullopt);
+    const std::optional<Batch> after = std::exchange(next_, std::nullopt);
     Metric whole;
     std::int64_t n = 0;
     for (std::int64_t first = 0; first < batch.size(); first += n) {
@@ -52,8 +52,8 @@ class AccumulatingBackend final : public NetworkBackend {
       const bool last = first + n == batch.size();
       if (!last) {
         backend_->predict(part_of(batch, first + n, next_part(batch.size() - first - n, part_size_)));
-      } else if (behind) {
-        backend_->predict(part_of(*behind, 0, next_part(behind->size(), part_size_)));
+      } else if (after) {
+        backend_->predict(part_of(*after, 0, next_part(after->size(), part_size_)));
       }
       const FinalFrom of_last = [&](std::int64_t begin) {
         if (begin >= added_from) return;  // says nothing new
@@ -83,10 +83,10 @@ class AccumulatingBackend final : public NetworkBackend {
   }
 
   void predict(const Batch& next) override {
-    behind_ = check_whole(next, keys_needed(network_)).is_ok() ? std::optional(next) : std::nullopt;
+    next_ = check_whole(next, keys_needed(network_)).is_ok() ? std::optional(next) : std::nullopt;
   }
   Status forget() override {
-    behind_.reset();
+    next_.reset();
     return backend_->forget();
   }
 
@@ -101,7 +101,7 @@ class AccumulatingBackend final : public NetworkBackend {
   const std::int64_t part_size_;
   const std::unique_ptr<NetworkBackend> backend_;
   std::vector<float> of_part_;
-  std::optional<Batch> behind_;  // the next mini-batch, as predicted
+  std::optional<Batch> next_;  // the next mini-batch, as predicted
 };
 
 }  // namespace

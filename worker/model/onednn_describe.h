@@ -20,7 +20,7 @@ struct Window {
   Dims strides{};
   Dims kernel{};
   Dims before{};
-  Dims behind{};
+  Dims after{};
 };
 
 // Local response normalisation.
@@ -74,13 +74,13 @@ inline auto pool(const dnnl::engine& engine, dnnl::algorithm kind, const memory:
                  const memory::desc& out, const Window& window) {
   return primitive<dnnl::pooling_forward>(engine, attributes(), dnnl::prop_kind::forward_training, kind,
                                           source, out, window.strides, window.kernel, Dims{0, 0},
-                                          window.before, window.behind);
+                                          window.before, window.after);
 }
 inline auto pool_backward(const dnnl::engine& engine, const dnnl::pooling_forward::primitive_desc& forward,
                           dnnl::algorithm kind, const memory::desc& source, const memory::desc& out,
                           const Window& window) {
   return backward<dnnl::pooling_backward>(engine, forward, kind, source, out, window.strides, window.kernel,
-                                          Dims{0, 0}, window.before, window.behind);
+                                          Dims{0, 0}, window.before, window.after);
 }
 
 inline auto norm(const dnnl::engine& engine, dnnl::prop_kind pass, const memory::desc& desc, float epsilon,
@@ -148,13 +148,13 @@ inline auto pool(const dnnl::engine& engine, dnnl::algorithm kind, const memory:
                  const memory::desc& out, const Window& window) {
   return primitive<dnnl::pooling_forward>(engine, attributes(), dnnl::prop_kind::forward_training, kind,
                                           source, out, window.strides, window.kernel, window.before,
-                                          window.behind);
+                                          window.after);
 }
 inline auto pool_backward(const dnnl::engine& engine, const dnnl::pooling_forward::primitive_desc& forward,
                           dnnl::algorithm kind, const memory::desc& source, const memory::desc& out,
                           const Window& window) {
   return backward<dnnl::pooling_backward>(engine, forward, kind, source, out, window.strides, window.kernel,
-                                          window.before, window.behind);
+                                          window.before, window.after);
 }
 
 inline auto norm(const dnnl::engine& engine, dnnl::prop_kind pass, const memory::desc& desc, float epsilon,

@@ -230,10 +230,10 @@ void Plan::build_backward() {
     if (node.layer->loss.is_one) differences[node.output] = (end++)->difference;
   }
   for (const std::size_t value : only_trained(network_, stage_.outputs)) {
-    came_back_.push_back(program_.make(plain(dims_of(batch_size_, network_.shape_of(value)))));
-    program_.used_by_caller(came_back_.back(), Moment::kBetween);
+    returned_differences_.push_back(program_.make(plain(dims_of(batch_size_, network_.shape_of(value)))));
+    program_.used_by_caller(returned_differences_.back(), Moment::kBetween);
     const Dims dims = onednn::dims_of(outputs_[root_[value]]->get_desc());
-    add_difference(differences[root_[value]], program_.shaped(Pass::kBackward, came_back_.back(), dims));
+    add_difference(differences[root_[value]], program_.shaped(Pass::kBackward, returned_differences_.back(), dims));
   }
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     if (!trained[node->output]) continue;

@@ -53,7 +53,7 @@ class Plan {
   // The backward pass writes over what has come back.
   const std::vector<memory>& arrived() const { return arrived_; }
   const std::vector<memory>& going_on() const { return going_on_; }
-  const std::vector<memory>& came_back() const { return came_back_; }
+  const std::vector<memory>& returned_differences() const { return returned_differences_; }
   const std::vector<memory>& going_back() const { return going_back_; }
   // Of its values and their differences: what it holds for a micro-batch.
   std::int64_t activation_bytes() const { return program_.arena_bytes(); }
@@ -106,7 +106,7 @@ class Plan {
   std::vector<const Mask*> masks_;
   std::vector<memory> arrived_;
   std::vector<memory> going_on_;
-  std::vector<memory> came_back_;
+  std::vector<memory> returned_differences_;
   std::vector<memory> going_back_;
 };
 

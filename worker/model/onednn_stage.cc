@@ -79,7 +79,7 @@ class OnednnStage final : public StageBackend {
                   std::span<float> in_difference, std::span<float> gradient) override {
     try {
       Plan& plan = *current_;
-      take_rows(out_difference, plan.came_back(), pass.batch.size());
+      take_rows(out_difference, plan.returned_differences(), pass.batch.size());
       plan.program().point_gradient(gradient.data());
       plan.program().run(Direction::kBackward, When::kTraining, [](std::int64_t) {});
       if (stage_.first > 0) give_rows(plan.going_back(), in_difference, pass.batch.size());

@@ -98,7 +98,7 @@ class OnnxGraph {
 // The window of a pool: how far it reaches before and behind an image of `in` along one axis, of which it gives `out`.
 struct OnnxWindow {
   std::int64_t before;
-  std::int64_t behind;
+  std::int64_t after;
 };
 OnnxWindow onnx_window(const Layer& layer, std::int64_t in, std::int64_t out);
 

@@ -14,7 +14,7 @@ using schedule::PipelineRow;
 
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery(100);
+constexpr std::chrono::milliseconds kCheckEvery(100);
 
 }  // namespace
 
@@ -194,11 +194,11 @@ std::uint32_t StageRunner::pass_of(std::int64_t chunk, std::uint32_t micro_batch
 }
 
 Result<PeerMessage> StageRunner::await(NodeId node) {
-  if (!of_.look) return channels_->receive(node);
+  if (!of_.while_waiting) return channels_->receive(node);
   for (;;) {
-    Result<PeerMessage> message = channels_->receive_within(node, kLookEvery);
+    Result<PeerMessage> message = channels_->receive_within(node, kCheckEvery);
     if (message.status().code() != StatusCode::kDeadlineExceeded) return message;
-    PACELINE_RETURN_IF_ERROR(of_.look());
+    PACELINE_RETURN_IF_ERROR(of_.while_waiting());
   }
 }
 
@@ -257,7 +257,7 @@ Status StageRunner::send(Way way, std::uint32_t pass, const Metric& metric, Peer
       .with_context(name_of(to));
 }
 
-void StageRunner::keep(Held& held, std::int64_t bytes) {
+void StageRunner::keep(KeptPass& held, std::int64_t bytes) {
   activations_ += bytes - held.bytes;
   held.bytes = bytes;
   report_.activation_bytes = std::max(report_.activation_bytes, activations_);
@@ -265,7 +265,7 @@ void StageRunner::keep(Held& held, std::int64_t bytes) {
 
 Status StageRunner::compute_forward(Working& chunk, std::uint32_t micro_batch, bool is_kept,
                                     std::span<float> out) {
-  Held& held = chunk.held[micro_batch];
+  KeptPass& held = chunk.held[micro_batch];
   PACELINE_ASSERT(!chunk.free.empty(), "more micro-batches than the plan keeps");
   held.backend = chunk.free.back();
   chunk.free.pop_back();
@@ -286,7 +286,7 @@ PeerRoom StageRunner::room(NodeId to, std::int64_t floats) {
 }
 
 Status StageRunner::forward(Working& chunk, std::uint32_t micro_batch) {
-  Held& held = chunk.held[micro_batch];
+  KeptPass& held = chunk.held[micro_batch];
   const StageFloats& floats = chunk.of->floats;
   if (!chunk.is_first) {
     PACELINE_ASSIGN_OR_RETURN(PeerMessage message, receive(Way::kForward, chunk, micro_batch, floats.in));
@@ -306,7 +306,7 @@ Status StageRunner::forward(Working& chunk, std::uint32_t micro_batch) {
 }
 
 Status StageRunner::backward(Working& chunk, std::uint32_t micro_batch) {
-  Held& held = chunk.held[micro_batch];
+  KeptPass& held = chunk.held[micro_batch];
   PeerMessage came;
   Metric metric = losses_[micro_batch];
   const Batch batch = rows(micro_batch, chunk.is_first);

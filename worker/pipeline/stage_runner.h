@@ -80,7 +80,7 @@ class StageRunner {
     std::vector<Chunk> chunks;  // as many as the plan has of a stage; together they have all its parameters
     schedule::PassSpans* passes = nullptr;  // as Parts'
     // Called several times a second while another stage is waited for: what is not OK ends the step. Empty: nobody looks.
-    std::function<Status()> look = {};
+    std::function<Status()> while_waiting = {};
   };
   // Errors: those of make_backend.
   static Result<std::unique_ptr<StageRunner>> make(Stage stage);
@@ -109,7 +109,7 @@ class StageRunner {
 
  private:
   // A micro-batch between its forward and its backward pass.
-  struct Held {
+  struct KeptPass {
     PeerFloats in;  // kept where it is computed again, and by who reads it
     std::size_t backend = 0;
     std::int64_t bytes = 0;  // of activations that are kept
@@ -123,7 +123,7 @@ class StageRunner {
     std::vector<bool> recomputed;  // by micro-batch
     std::vector<std::unique_ptr<StageBackend>> backends;
     std::vector<std::size_t> free;  // of backends
-    std::vector<Held> held;         // by micro-batch
+    std::vector<KeptPass> held;         // by micro-batch
     std::optional<MeasuredNorms> norms;
     bool has_gradient = false;  // in the step under way
   };
@@ -145,7 +145,7 @@ class StageRunner {
                               std::int64_t floats_each);
   Status send(Way way, std::uint32_t pass, const Metric& metric, PeerRoom floats);
   std::uint32_t pass_of(std::int64_t chunk, std::uint32_t micro_batch) const;
-  void keep(Held& held, std::int64_t bytes);
+  void keep(KeptPass& held, std::int64_t bytes);
   std::string name_of(NodeId node) const;
 
   const Stage of_;

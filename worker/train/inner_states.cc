@@ -104,16 +104,16 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, Former former, LocalS
   std::optional<State> found;
   const Version wanted(clock.value);
   const std::string newest = file_name(name(thread), wanted);
-  const bool anew = former == Former::kNone;
+  const bool starts_over = former == Former::kNone;
   bool is_newest = true;
   const auto was_ahead = [this](const State& state) { return ends_ahead_ && state.last; };
   for (const fs::path& file : files(thread)) {
     std::error_code ignored;
-    if (!anew && !found && ends_ahead_ && file.filename() > newest) {
+    if (!starts_over && !found && ends_ahead_ && file.filename() > newest) {
       found = read(thread, file);
       if (found && !was_ahead(*found)) found.reset();
     }
-    if (anew || file.filename() > newest) {
+    if (starts_over || file.filename() > newest) {
       fs::remove(file, ignored);
     } else if (!found) {
       found = read(thread, file);
@@ -121,7 +121,7 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, Former former, LocalS
     }
   }
   for (State& state : remembered) {
-    if (!anew && (state.version <= wanted || was_ahead(state)) &&
+    if (!starts_over && (state.version <= wanted || was_ahead(state)) &&
         (!found || state.version >= found->version)) {
       found = std::move(state);
     }
@@ -140,7 +140,7 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, Former former, LocalS
     log_.warn("worker " + name(thread) + " goes on at clock " + to_string(clock) +
               (have_states(config_.train) ? " with an inner optimizer that begins anew: "
                                           : " without what its last round had not sent: ") +
-              (anew ? "it was lost or comes late, and what there is of it is of former rounds"
+              (starts_over ? "it was lost or comes late, and what there is of it is of former rounds"
                     : "there is no state of it in " + folder_.string()));
   }
   if (!keeps_) return;
@@ -213,7 +213,7 @@ void InnerStates::write(std::uint32_t thread, State& state) {
   }
   state.written = true;
   std::vector<fs::path> old = files(thread);
-  const auto kept = static_cast<std::size_t>(config_.checkpoint.keep + kBehind) + last_max_ - 2;
+  const auto kept = static_cast<std::size_t>(config_.checkpoint.keep + kLagMax) + last_max_ - 2;
   old.erase(old.begin(), old.begin() + static_cast<std::ptrdiff_t>(std::min(kept, old.size())));
   for (const fs::path& file : old) fs::remove(file, error);
 }

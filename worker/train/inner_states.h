@@ -27,7 +27,7 @@
 // one that is lost and comes back while the servers go on, since what it has is of rounds long ago. Its grant says so.
 //
 // Memory: of each worker the state twice more (in fragments the largest threshold more), where checkpoints are written,
-// and a copy of it each round. Disk: checkpoint.keep + kBehind files of each worker, and as many more, since servers may take several rounds to write one and leave others out.
+// and a copy of it each round. Disk: checkpoint.keep + kLagMax files of each worker, and as many more, since servers may take several rounds to write one and leave others out.
 //
 // Thread: a worker's training thread, each its own, one session's after another's.
 #pragma once
@@ -52,13 +52,13 @@ namespace paceline {
 
 class InnerStates {
  public:
-  static constexpr std::int64_t kBehind = 8;
+  static constexpr std::int64_t kLagMax = 8;
 
   // For the workers of `node`, whose parameters have this layout. `now`: what time it is, any thread. `config`
   // outlives it.
   InnerStates(const RunConfig& config, NodeId node, const Layout& layout, Log log, Ticks (*now)());
 
-  // What of a worker's former rounds is in what the run goes on from: kNone of one that was not there (Grant::anew).
+  // What of a worker's former rounds is in what the run goes on from: kNone of one that was not there (Grant::starts_over).
   enum class Former { kNone, kCounts };
   // Worker `thread` of the node is granted its first round of this session, stamped `clock`. Where its former rounds
   // count `steps` goes on with the state that it had there, and the log says which one that is; else it stays as it is,

@@ -21,8 +21,8 @@ WayToServers way_to_servers(const RunConfig& config, bool shares, std::int64_t c
   return way;
 }
 
-bool pulls_ahead(PullOrder order, const WayToServers& way) {
-  if (order != PullOrder::kAuto) return order == PullOrder::kAhead;
+bool pulls_before_push(PullOrder order, const WayToServers& way) {
+  if (order != PullOrder::kAuto) return order == PullOrder::kBeforePush;
   if (!way.on_this_machine || way.computes_elsewhere || way.shards > 1 || way.cores == 0) return true;
   // What is sent is copied by the sockets' threads, beside those that compute and apply.
   const std::int64_t threads_of_one = way.read_in_place ? 1 : 2;

@@ -5,7 +5,7 @@
 // carry them: the two directions of a network, or another core than the one that the worker computes on. It
 // costs passes over memory, so where every core of the machine is busy anyway behind is the faster one:
 //
-//   another machine's server                            ahead
+//   another machine's server                            before
 //   this machine's, more threads to do than cores       behind
 //   this machine's, cores to spare                      ahead
 //   workers whose threads wait: a GPU computes, or a    ahead
@@ -38,6 +38,6 @@ struct WayToServers {
 // `shares`: memory, this node with its servers.
 WayToServers way_to_servers(const RunConfig& config, bool shares, std::int64_t cores);
 
-bool pulls_ahead(PullOrder order, const WayToServers& way);
+bool pulls_before_push(PullOrder order, const WayToServers& way);
 
 }  // namespace paceline

@@ -46,16 +46,16 @@ Status TrainStep::begin(const Granted& granted) {
   const Ticks now = t_.pace.now();
   t_.process_cache.note_existence(granted.grant.version, granted.grant.revision);
   const bool first = !t_.step.begun();
-  PACELINE_RETURN_IF_ERROR(advance(step::Granted{granted.grant, granted.arrived, look()}));
+  PACELINE_RETURN_IF_ERROR(advance(step::Granted{granted.grant, granted.arrived, view()}));
   if (Status batch = t_.batches.check_granted(granted.grant.batch); !batch.is_ok()) return give_up(batch);
   if (first && t_.local && t_.local->states != nullptr) {
-    const auto former = granted.grant.anew ? InnerStates::Former::kNone : InnerStates::Former::kCounts;
+    const auto former = granted.grant.starts_over ? InnerStates::Former::kNone : InnerStates::Former::kCounts;
     t_.local->states->begin(t_.worker.thread, granted.grant.clock, former, t_.local->steps);
   }
   reported_ = granted.report;
   // Waiting for parameters is in an iteration's time, also where they were still on their way when the grant
   // arrived.
-  started_ = t_.step.installed_behind_grant() ? granted.arrived : now;
+  started_ = t_.step.installed_after_grant() ? granted.arrived : now;
   t_.phases.at(granted.grant.clock);
   if (!t_.phases.running()) t_.phases.begin(Phase::kPsParam);
   return Status::ok();
@@ -69,7 +69,7 @@ Status TrainStep::give_up(Status why) {
 }
 
 // Whether the pull is installed is looked at first: what it calls installed must be seen in the process cache.
-step::View TrainStep::look() const {
+step::View TrainStep::view() const {
   const bool installed =
       pulled_.size() == fragments() && std::all_of(pulled_.begin(), pulled_.end(), [this](Ticket ticket) {
         return t_.exchange.parameters_installed(ticket).has_value();
@@ -80,7 +80,7 @@ step::View TrainStep::look() const {
 // Parameters.
 
 Status TrainStep::carry_out(const step::Pull& action) {
-  const Ticket ticket = action.installs_early ? t_.exchange.request_ahead(action.min_version)
+  const Ticket ticket = action.installs_early ? t_.exchange.request_early(action.min_version)
                                               : request(action.min_version, action.fragment);
   if (action.when == step::PullWhen::kPrefetch) {
     prefetch_ = {ticket, t_.clock()};
@@ -98,9 +98,9 @@ Ticket TrainStep::request(Version min_version, std::int64_t fragment) {
 
 Status TrainStep::carry_out(const step::InstallEarly&) {
   PACELINE_ASSIGN_OR_RETURN(const std::optional<Ticks> installed,
-                            t_.exchange.await_ahead(t_.worker.thread, pulled_.front(), t_.cache));
+                            t_.exchange.await_early(t_.worker.thread, pulled_.front(), t_.cache));
   if (!installed) return Status::ok();  // nothing follows
-  return advance(step::InstalledEarly{*installed, t_.clock(), t_.cache.has_partial(), look()});
+  return advance(step::InstalledEarly{*installed, t_.clock(), t_.cache.has_partial(), view()});
 }
 
 // A pull that was seen not to be answered may be by now, and then nobody would join it: whoever asked again
@@ -169,7 +169,7 @@ Status TrainStep::carry_out(const step::LoadBatch& action) {
     if (Status loaded = t_.task.load(granted); !loaded.is_ok()) return give_up(loaded);
   }
   t_.phases.enter(Phase::kComputeGrads);
-  return advance(step::BatchLoaded{look()});
+  return advance(step::BatchLoaded{view()});
 }
 
 // What the round's contribution is made in.
@@ -182,7 +182,7 @@ Status TrainStep::begin_computing() {
   upload_.emplace(t_.exchange,
                   Contribution{t_.worker, t_.step.grant().clock, 0, stamp.version(), stamp.revision(),
                                gradient_, own_updates_, slice_revisions(stamp)},
-                  t_.looks);
+                  t_.checks_finite);
   if (t_.local) t_.local->steps.begin(t_.cache.parameters());
   if (in_fragments() && beside_ == nullptr) {
     PACELINE_ASSIGN_OR_RETURN(beside_, t_.local->beside->acquire(t_.deadline));
@@ -218,7 +218,7 @@ Status TrainStep::carry_out(const step::Compute& action) {
     record_hidden();
     pulled_.clear();  // what was pulled with the last push
   }
-  return advance(step::GradientComputed{look(), finite, late});
+  return advance(step::GradientComputed{view(), finite, late});
 }
 
 // What the task says is final leaves while it computes the rest, unless a cluster is emulated: there real layers take no
@@ -328,7 +328,7 @@ Status TrainStep::carry_out(const step::Report& action) {
   upload_.reset();
   gradient_.reset();
   if (t_.shown != nullptr) t_.shown->show(t_.phases.times());
-  return advance(step::Sent{look()});
+  return advance(step::Sent{view()});
 }
 
 }  // namespace paceline

@@ -41,7 +41,7 @@ namespace paceline {
 struct WorkerContext {
   WorkerId worker;
   const Layout& layout;
-  bool looks = true;                  // worker_checks_finite(), for NaN
+  bool checks_finite = true;                  // worker_checks_finite(), for NaN
   BatchLimits batches = {};           // that a grant may ask for
   std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
 
@@ -117,7 +117,7 @@ class TrainStep {
   Status carry_out(const step::InstallEarly&);
 
   Status advance(const step::Event& event) { return t_.step.step(event, actions_); }
-  step::View look() const;
+  step::View view() const;
   Status begin(const Granted& granted);
   void apply_what_was_put_off();
   // Of the round's local steps, one: which mini-batch it has, and where it stands among iterations or clocks.

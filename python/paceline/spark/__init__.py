@@ -136,13 +136,13 @@ def _collect(context, frame, server: Server, ledger: Ledger):
         statuses.append(server.wait())
         ledger.over = statuses[0] == 0
         last = time.monotonic()  # that an attempt was there, or its task was ending
-        say = last + _STILL_S
+        print_at = last + _STILL_S
         while ledger.over and not ended.wait(0.5) and time.monotonic() - last < _GRACE_S:
             present = ledger.present()
             if present or busy(context, tag):
                 last = time.monotonic()
-            if present and time.monotonic() > say:
-                say = time.monotonic() + _AGAIN_S
+            if present and time.monotonic() > print_at:
+                print_at = time.monotonic() + _AGAIN_S
                 print(f"paceline.spark: the run is over; still in their training function: shares {', '.join(map(str, present))}",
                       file=sys.stderr, flush=True)
         if not ledger.over:
@@ -175,8 +175,8 @@ def _collect(context, frame, server: Server, ledger: Ledger):
 
 
 def _last_words(server: Server) -> str:
-    said = [line for line in server.lines if line.startswith("paceline-server: ")]  # no progress
-    return "; ".join(said[-_WORDS:]) or "paceline-server: ended without a word"
+    lines_of = [line for line in server.lines if line.startswith("paceline-server: ")]  # no progress
+    return "; ".join(lines_of[-_WORDS:]) or "paceline-server: ended without a word"
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> int:

@@ -84,8 +84,8 @@ class Ledger:
         text, _, mac = handler.rfile.readline(_LINE_MAX).decode().strip().rpartition(" ")
         if not hmac.compare_digest(mac, _mac(self.secret, nonce, text)):
             return
-        said = json.loads(text)
-        share, entry = said["share"], _Entry(said["attempt"], handler.connection)
+        message = json.loads(text)
+        share, entry = message["share"], _Entry(message["attempt"], handler.connection)
         with self._lock:
             older = self._now.get(share)
             stale = older is not None and older.attempt > entry.attempt

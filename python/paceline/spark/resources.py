@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 from pyspark import RDD
 
 # Executors come a while after the session: those that are promised for sure, others perhaps.
-_PROMISED_S, _OTHERS_S, _SAID_AFTER_S = 600.0, 60.0, 10.0
+_PROMISED_S, _OTHERS_S, _PRINTED_AFTER_S = 600.0, 60.0, 10.0
 
 
 def check_session(dataframe):
@@ -31,7 +31,7 @@ def check_slots(context, workers: int) -> None:
     promised = slots_promised(context)
     # Who cannot have enough is told at once.
     patience = _OTHERS_S if promised is None else _PROMISED_S if promised >= workers else 0.0
-    most, said, deadline = 0, False, time.monotonic() + patience
+    most, printed, deadline = 0, False, time.monotonic() + patience
     while True:
         slots, cores, each = slots_of(context)
         if slots >= workers:
@@ -43,8 +43,8 @@ def check_slots(context, workers: int) -> None:
             most = max(most, promised or 0)
             raise ValueError(f"num_workers: got {workers}, expected at most {most}: the session has {max(cores, most * each)} cores, and "
                              f"spark.task.cpus is {each}")
-        if left < patience - _SAID_AFTER_S and not said:
-            said = True
+        if left < patience - _PRINTED_AFTER_S and not printed:
+            printed = True
             print(f"paceline.spark: waits for executors: {slots} of {workers} tasks have a core", file=sys.stderr, flush=True)
         time.sleep(0.2)
 

@@ -88,8 +88,8 @@ class Setup:
     def _call(self, *arguments) -> str:
         done = subprocess.run([self.programs / "paceline", *arguments], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            said = done.stderr.strip().splitlines() or [f"paceline {arguments[0]}: ended with status {done.returncode}"]
-            raise Error("INVALID_ARGUMENT", said[-1].replace(f"{self.folder}/", ""))
+            lines_of = done.stderr.strip().splitlines() or [f"paceline {arguments[0]}: ended with status {done.returncode}"]
+            raise Error("INVALID_ARGUMENT", lines_of[-1].replace(f"{self.folder}/", ""))
         return done.stdout
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ _PARTITION = "paceline partition"
 # Whole numbers of more values than these are no labels.
 LABELS_MAX = 1 << 16
 # Of those, and of shares and labels of one, so many are named.
-_COLUMNS_SAID, _LACKS_SAID = 8, 5
+_COLUMNS_PRINTED, _LACKS_PRINTED = 8, 5
 
 
 class Shares(NamedTuple):
@@ -58,14 +58,14 @@ def is_uneven(rows: Sequence[int]) -> bool:
 
 
 def found(shares: Shares) -> List[str]:
-    """What there is to say, in at most 2 + _COLUMNS_SAID * (_LACKS_SAID + 1) lines."""
+    """What there is to say, in at most 2 + _COLUMNS_PRINTED * (_LACKS_PRINTED + 1) lines."""
     lines = [f"{sum(shares.rows)} rows lay in {len(shares.lay)} partitions, of {min(shares.lay)} to {max(shares.lay)}; dealt out as "
              f"{len(shares.rows)} shares, of {min(shares.rows)} to {max(shares.rows)}"]
     columns_of = [(name, *_labels_of(counts)) for name, counts in shares.labels.items()]
     columns_of = sorted((each for each in columns_of if each[2]), key=lambda each: not each[1])  # those that lack some first
-    for name, _, said in columns_of[:_COLUMNS_SAID]:
-        lines += [f"column '{name}': {line}" for line in said]
-    more = columns_of[_COLUMNS_SAID:]
+    for name, _, lines_of in columns_of[:_COLUMNS_PRINTED]:
+        lines += [f"column '{name}': {line}" for line in lines_of]
+    more = columns_of[_COLUMNS_PRINTED:]
     if more:
         lines.append(f"and {len(more)} more columns of whole numbers, {sum(lacks for _, lacks, _ in more)} of them with shares that lack a "
                      "value")
@@ -81,15 +81,15 @@ def _labels_of(counts: Sequence[Dict[int, int]]) -> Tuple[bool, List[str]]:
     lacking = {share: sorted(there - set(of)) for share, of in enumerate(counts) if there - set(of)}
     if not lacking:
         return False, [f"{len(there)} values, each in every share"] if there else []
-    lines = [f"share {share} has no row of {_some(values)}" for share, values in itertools.islice(lacking.items(), _LACKS_SAID)]
-    if len(lacking) > _LACKS_SAID:
-        lines.append(f"{len(lacking) - _LACKS_SAID} more shares lack values that others have")
+    lines = [f"share {share} has no row of {_some(values)}" for share, values in itertools.islice(lacking.items(), _LACKS_PRINTED)]
+    if len(lacking) > _LACKS_PRINTED:
+        lines.append(f"{len(lacking) - _LACKS_PRINTED} more shares lack values that others have")
     return True, lines
 
 
 def _some(values: Sequence[int]) -> str:
-    more = len(values) - _LACKS_SAID
-    return ", ".join(map(str, values[:_LACKS_SAID])) + (f" and {more} more" if more > 0 else "")
+    more = len(values) - _LACKS_PRINTED
+    return ", ".join(map(str, values[:_LACKS_PRINTED])) + (f" and {more} more" if more > 0 else "")
 
 
 def _as_they_are(batches):
@@ -100,13 +100,13 @@ def _dealt(frame, workers: int) -> Shares:
     kept = frame.repartition(workers).persist(StorageLevel.DISK_ONLY_2)
     try:
         counted = [json.loads(row.found) for row in kept.mapInArrow(_count, "found string").collect()]
-        return _judged(kept, counted, workers)
+        return _checked(kept, counted, workers)
     except BaseException:
         kept.unpersist()
         raise
 
 
-def _judged(kept, counted, workers: int) -> Shares:
+def _checked(kept, counted, workers: int) -> Shares:
     rows, lay = [0] * workers, collections.Counter()
     for share in counted:
         if share["fault"]:

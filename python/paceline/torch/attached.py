@@ -64,7 +64,7 @@ class Attached:
             self.trained = {id(t.parameter) for t in self._tensors if t.trained}  # what the optimizer steps
             self._start(evaluate)
             self._receive()
-            self._resumed = Resumed(self.worker, comes_back=True)
+            self._resumed = Resumed(self.worker, rejoins=True)
             self._hook(overlap)
             self._warn_of_settings(config, overrides)
         except BaseException as error:
@@ -202,11 +202,11 @@ class Attached:
 
     def _warn_of_settings(self, config, overrides):
         """Those that nobody has said, and that nobody reads."""
-        if "paceline.data" not in sys.modules and rules.said(config, overrides, [_DATA]):
+        if "paceline.data" not in sys.modules and rules.given_keys(config, overrides, [_DATA]):
             self.worker.warn("the configuration says data, expected none: this program has not imported paceline.data, which reads it")
         differ = []
         if self._server_side:
-            differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.said(config, overrides))
+            differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.given_keys(config, overrides))
         if differ:
             self.worker.warn("the servers' optimizer steps with defaults: " + ", ".join(differ))
         if not self._server_side:
@@ -251,7 +251,7 @@ class Attached:
 
     def _hook(self, overlap):
         self._handles.append(self.optimizer.register_step_pre_hook(self._before_step))
-        self._handles.append(self.optimizer.register_step_post_hook(self._behind_step))
+        self._handles.append(self.optimizer.register_step_post_hook(self._after_step))
         self._handles.append(self.model.register_forward_pre_hook(Hook(self._count_samples), with_kwargs=True))
         if hasattr(self.model, "register_load_state_dict_post_hook"):
             self._handles.append(self.model.register_load_state_dict_post_hook(Hook(self._check_model)))
@@ -301,7 +301,7 @@ class Attached:
             self._depth = 0
             raise
 
-    def _behind_step(self, optimizer, args, kwargs):
+    def _after_step(self, optimizer, args, kwargs):
         self._depth -= 1
         if self._depth > 0:
             return
@@ -436,8 +436,8 @@ class Attached:
             if self._skipped == self._taken:
                 self._contribute_nothing()
         # The run may go on without what is not finite, but not with this state. In parts: what is looked at is copied several times.
-        is_looked_at = self._skipped < self._taken
-        if is_looked_at and not all(torch.isfinite(part).all() for part in flat.split(1 << 18)):
+        is_checked = self._skipped < self._taken
+        if is_checked and not all(torch.isfinite(part).all() for part in flat.split(1 << 18)):
             self.worker.warn("the parameters are no longer finite; the optimizer's state begins anew")
             self.optimizer.state.clear()
         self._finish_round()

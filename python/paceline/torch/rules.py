@@ -82,19 +82,19 @@ def rates_of(optimizer: torch.optim.Optimizer) -> List[float]:
     return [float(group.get("initial_lr", group.get("lr", 0))) for group in optimizer.param_groups]
 
 
-def said(config: str, overrides, keys: Iterable[str] = _KEYS) -> Set[str]:
+def given_keys(config: str, overrides, keys: Iterable[str] = _KEYS) -> Set[str]:
     """Which of these last parts of keys the run's file or command line says, of those of train.optimizer for whichever optimizer of the
     run. The library says values, and not whether they are defaults."""
-    return _outer.said(keys, config, overrides)
+    return _outer.given_keys(keys, config, overrides)
 
 
-def defaults_that_differ(optimizer: torch.optim.Optimizer, value: Value, said: Set[str]) -> List[str]:
+def defaults_that_differ(optimizer: torch.optim.Optimizer, value: Value, given: Set[str]) -> List[str]:
     """What nobody has said of train.optimizer, where its value and the optimizer's are two."""
     differ = []
     for key, own in _own(optimizer, value("train.optimizer.kind")).items():
         servers = value(f"train.optimizer.{key}")
         is_one = servers == _text(own) if isinstance(own, bool) else float(servers) == float(own)
-        if key not in said and not is_one:
+        if key not in given and not is_one:
             differ.append(f"train.optimizer.{key} is {servers}, the local optimizer's {_text(own)}")
     return differ
 

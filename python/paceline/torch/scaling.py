@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional
 
 import torch
 
-_LEAVES_IT_TO_STEP = "_step_supports_amp_scaling"  # GradScaler asks for this name
+_STEP_SUPPORTS_SCALING = "_step_supports_amp_scaling"  # GradScaler asks for this name
 
 
 class Scaled(NamedTuple):
@@ -21,16 +21,16 @@ class Scaling:
 
     def __init__(self, optimizer: torch.optim.Optimizer, on_nan: str):
         self._optimizer, self._on_nan = optimizer, on_nan
-        self.is_fused = getattr(optimizer, _LEAVES_IT_TO_STEP, False)  # its own step() can divide by the scale
+        self.is_fused = getattr(optimizer, _STEP_SUPPORTS_SCALING, False)  # its own step() can divide by the scale
         if on_nan == "skip" and not self.is_fused:
-            setattr(optimizer, _LEAVES_IT_TO_STEP, True)
+            setattr(optimizer, _STEP_SUPPORTS_SCALING, True)
 
     def close(self) -> None:
         """The optimizer is as it was, also where its step() has raised, behind which GradScaler takes nothing back."""
         for name in ("grad_scale", "found_inf"):
             vars(self._optimizer).pop(name, None)
-        if not self.is_fused and _LEAVES_IT_TO_STEP in vars(self._optimizer):
-            delattr(self._optimizer, _LEAVES_IT_TO_STEP)
+        if not self.is_fused and _STEP_SUPPORTS_SCALING in vars(self._optimizer):
+            delattr(self._optimizer, _STEP_SUPPORTS_SCALING)
 
     def of_step(self) -> Optional[Scaled]:
         """At the begin of step(); None: no GradScaler has called it. Errors: ValueError where the first inf would end the run."""

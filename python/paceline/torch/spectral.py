@@ -11,7 +11,7 @@ import torch
 from torch.nn.utils import parametrizations, parametrize
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-LOOKS = 2  # of 1 the vectors follow too slowly with few local steps; the more, the shorter is the mean
+EVALUATIONS = 2  # of 1 the vectors follow too slowly with few local steps; the more, the shorter is the mean
 
 
 def _norms(model) -> Iterator[Tuple]:
@@ -32,7 +32,7 @@ def vectors_to_send(model: torch.nn.Module, tensors: List, before: torch.Tensor)
     its own, and all else that a look at a weight with several parametrizations moves. Of modules that are not in training mode
     they are those of `before`. To be called without gradients."""
     of_buffer, found = {id(t.tensor()): t for t in tensors if t.is_averaged}, {}
-    for owner, names, look, moved in _norms(model):
+    for owner, names, evaluate, moved in _norms(model):
         kept = [(m, name, buffer, buffer.clone()) for m in moved for name, buffer in m._buffers.items() if buffer is not None]
         own = {name: owner._buffers[name] for name in names}
         exchanged = {name: of_buffer[id(buffer)] for name, buffer in own.items() if id(buffer) in of_buffer}
@@ -42,8 +42,8 @@ def vectors_to_send(model: torch.nn.Module, tensors: List, before: torch.Tensor)
             device = own[names[0]].device
             with torch.random.fork_rng([device] if device.type == "cuda" else []), \
                     torch.autocast(device.type, enabled=False):  # whose casts of weights may be those before a step
-                for _ in range(LOOKS):
-                    look()
+                for _ in range(EVALUATIONS):
+                    evaluate()
             found.update({t.name: owner._buffers[name] for name, t in exchanged.items()})
         finally:
             for module, name, buffer, values in kept:

@@ -65,7 +65,7 @@ class Pipeline:
             named = list(model._modules.items())  # each that stands there more than once, too
             self._describe([named[begin:end] for begin, end in zip(ends, ends[1:])])
             self._begin(evaluate)
-            self._resumed = Resumed(self.worker, comes_back=False)
+            self._resumed = Resumed(self.worker, rejoins=False)
             self._whole = None  # the rest of it need not stay here
         except BaseException as error:
             self._finish(type(error), error)
@@ -279,8 +279,8 @@ class Pipeline:
 
     def _lose(self, out, y):
         """The mean loss of the micro-batch, and how many are correct where the loss says that."""
-        said = self._loss(out, y.to(self.device))
-        return said if isinstance(said, tuple) else (said, None)
+        result = self._loss(out, y.to(self.device))
+        return result if isinstance(result, tuple) else (result, None)
 
     @contextlib.contextmanager
     def _counting(self, rows):

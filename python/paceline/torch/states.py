@@ -11,7 +11,7 @@ from .._resumed import ends_ahead
 
 _CHECKPOINT = re.compile(r"g\d+-v(\d+)")
 # By how many checkpoints the servers may be behind a node.
-_BEHIND = 8
+_LAG_MAX = 8
 
 
 def needed(clocks: Iterable[int], versions: Iterable[int], exact: bool, every: Optional[int] = None) -> Set[int]:
@@ -110,7 +110,7 @@ class States:
         found = needed(self._there(), versions, self._exact, self._every)
         if versions or self._every is None:
             return found
-        return set(sorted(found)[-(self._checkpoints_kept + _BEHIND):])
+        return set(sorted(found)[-(self._checkpoints_kept + _LAG_MAX):])
 
     def _there(self) -> Set[int]:
         found = (self._file_of.fullmatch(name) for name in os.listdir(self._folder))

@@ -201,11 +201,11 @@ class Rank {
     contender.reduce();
     const double once = seconds() - began;
     best = std::min(best, once);
-    std::vector<float> said = {0.0F};
+    std::vector<float> reported = {0.0F};
     if (rank_ == 0 && once < std::max(kHopeless * best, kHopelessSeconds))
-      said[0] = static_cast<float>(std::clamp(1e-3 * options_.ms / once, 1.0, 400.0));
-    sum(said);
-    return static_cast<int>(said[0]);
+      reported[0] = static_cast<float>(std::clamp(1e-3 * options_.ms / once, 1.0, 400.0));
+    sum(reported);
+    return static_cast<int>(reported[0]);
   }
 
   void sum(std::span<float> vector) {

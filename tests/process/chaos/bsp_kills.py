@@ -38,8 +38,8 @@ KILLED = ("a server", "all servers", "everything")
 class Run(small_runs.Daemons):
     """A run, its servers by shard and its nodes: those processes that are the last of each."""
 
-    def __init__(self, programs, folder, data, shards, iterations, told):
-        super().__init__(programs, folder, data, seed=3, shards=shards, iterations=iterations, told=(*RUN, *told))
+    def __init__(self, programs, folder, data, shards, iterations, printed):
+        super().__init__(programs, folder, data, seed=3, shards=shards, iterations=iterations, printed=(*RUN, *printed))
         self.servers = [self.server(k) for k in range(shards)]
         self.nodes = [self.node(i) for i in range(2)]
 
@@ -60,13 +60,13 @@ class Run(small_runs.Daemons):
     def kill(self, what, shard):
         """Kills, and waits until all others have ended of it, too, or wait for servers that go on."""
         harmed = {"a server": [self.servers[shard]], "all servers": self.servers, "everything": self.servers + self.nodes}[what]
-        said = [node.lines_said() for node in self.nodes]
+        output = [node.lines_printed() for node in self.nodes]
         for program in harmed:
             if program.process.poll() is None:
                 program.send(signal.SIGKILL)
         for server in self.servers:
             server.end()
-        for node, before in zip(self.nodes, said):
+        for node, before in zip(self.nodes, output):
             if node.line_or_end(WAITS, before) is None:
                 node.end()
 

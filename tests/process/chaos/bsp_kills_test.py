@@ -16,13 +16,13 @@ class BspKills(unittest.TestCase):
     """The server of a run whose nodes live on, and all processes of a run on two shards, at some moment."""
 
     def test_runs_that_are_killed_end_in_the_bits_of_runs_in_peace(self):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
             status = bsp_kills.main([str(harness.BIN), "--runs", "2", "--seed", "2914",
                                      "--iterations", str(3 * ITERATIONS)])
-        self.assertEqual(status, 0, said.getvalue())
-        self.assertNotIn("over before that", said.getvalue())
-        self.assertRegex(said.getvalue(), "0: 1 shards, .*, nodes wait: all servers after .*\n1: 2 shards, .*: everything after")
+        self.assertEqual(status, 0, output.getvalue())
+        self.assertNotIn("over before that", output.getvalue())
+        self.assertRegex(output.getvalue(), "0: 1 shards, .*, nodes wait: all servers after .*\n1: 2 shards, .*: everything after")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "daemons"))
-import judge  # noqa: E402 (after the path is known)
+import verdict  # noqa: E402 (after the path is known)
 from cluster import NODES, SHARDS, Cluster, Hang, log_tail  # noqa: E402
 from faults import Injector  # noqa: E402
 from schedule import schedule  # noqa: E402
@@ -43,7 +43,7 @@ def run_to_the_end(cluster, faults):
     wrong = []
     try:
         cluster.run()
-        wrong += judge.wrong_with(cluster, len(faults) - len(injector.done))
+        wrong += verdict.wrong_with(cluster, len(faults) - len(injector.done))
     except (Hang, AssertionError) as error:
         wrong.append(f"it hangs: {error}")
     finally:
@@ -76,8 +76,8 @@ def compare(programs, folder, arguments):
     done, wrong = run_to_the_end(cluster, faults)
     if not wrong:
         accuracy = cluster.summary()["test_accuracy"]
-        wrong += judge.wrong_with_accuracy(accuracy, calm)
-        print(judge.report(cluster, done))
+        wrong += verdict.wrong_with_accuracy(accuracy, calm)
+        print(verdict.report(cluster, done))
         beside = f", calm {statistics.mean(calm):.2%} ({', '.join(f'{one:.2%}' for one in calm)})" if calm else ""
         print(f"accuracy {accuracy:.2%}{beside}")
     return wrong

@@ -16,11 +16,11 @@ class Chaos(unittest.TestCase):
     """Nothing hangs, nothing is left over, every iteration is done; how much is learned the long one compares with calm runs."""
 
     def test_a_run_that_is_disturbed_six_times_does_what_it_was_to_do(self):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             status = chaos.main([str(harness.BIN), "--faults", "6", "--seed", "22", "--calm", "0", "--iterations", "3000",
                                  "--train", "2000", "run.name=chaos"])
-        self.assertEqual(status, 0, said.getvalue())
+        self.assertEqual(status, 0, output.getvalue())
 
     def test_a_seed_says_what_is_done_to_whom_and_when(self):
         faults = chaos.schedule(7, 100, 10000, nodes=3, shards=2)

@@ -128,14 +128,14 @@ class Cluster:
     def seconds(self):
         return time.monotonic() - self.began
 
-    def say(self, text):
+    def log(self, text):
         print(f"{self.seconds():7.1f} s  {text}", flush=True)
 
     def disturbed(self):
         """A fault has come: from now on it has its time to get further."""
         self.furthest = (self.furthest[0], time.monotonic())
 
-    def look(self):
+    def count_descriptors(self):
         """How many descriptors everybody has."""
         for role, processes in (("server", self.servers), ("node", self.nodes)):
             self.descriptors[role].append(max(process.descriptors() for process in processes))
@@ -197,7 +197,7 @@ class Cluster:
             return
         if not process.harmed:
             what = f"{process.name} has ended by itself, {process.status}: {(process.program.errors() or ['?'])[-1]}"
-            self.say(what)
+            self.log(what)
             if process.has_joined():  # who is on its way in when servers die is to be started again (docs/RELIABILITY.md)
                 self.unexplained.append(what)
         self.events.after(self.back * LEASE, lambda: self._start_node(number))
@@ -220,10 +220,10 @@ class Cluster:
             server.send(signal.SIGCONT)
             server.send(signal.SIGUSR1)  # says what it waits for
         self.events.wait(5.0, self._line)
-        said = [f"  {process.name}, {'running' if process.runs else process.status}: {process.program.errors()[-3:]}"
+        output = [f"  {process.name}, {'running' if process.runs else process.status}: {process.program.errors()[-3:]}"
                 for process in self.servers + self.nodes]
         return (f"version {self.version} of generation {self.generation}, nothing further than version {self.furthest[0]} within "
-                f"{PROGRESS_WITHIN:g} s:\n" + "\n".join(said))
+                f"{PROGRESS_WITHIN:g} s:\n" + "\n".join(output))
 
 
 def log_tail(cluster, lines=20):

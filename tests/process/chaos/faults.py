@@ -40,8 +40,8 @@ class Injector:
         self._lines = 0
         cluster = self._cluster
         if cluster.is_whole():
-            cluster.look()
-        cluster.say(f"fault {fault.number}, version {cluster.version} of generation {cluster.generation}: {fault}"
+            cluster.count_descriptors()
+        cluster.log(f"fault {fault.number}, version {cluster.version} of generation {cluster.generation}: {fault}"
                     + (f", {fault.lines} lines after the one before" if fault.lines else ""))
         cluster.disturbed()
         cluster.back = fault.back

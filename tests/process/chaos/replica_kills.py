@@ -54,9 +54,9 @@ class Run(small_runs.Daemons):
     """The daemons of one run."""
 
     def __init__(self, programs, folder, data, endpoint, policy, besides, shards, seed, iterations, returns):
-        told = [f"sync.policy={policy.split()[0]}", "cluster.replicas=2", f'cluster.etcd=["{endpoint}"]', "cluster.lease=3s",
+        printed = [f"sync.policy={policy.split()[0]}", "cluster.replicas=2", f'cluster.etcd=["{endpoint}"]', "cluster.lease=3s",
                 *POLICIES[policy], *BESIDES[besides], *(OF_RETURNS if returns else [])]
-        super().__init__(programs, folder, data, seed, shards, iterations, replicas=2, told=told)
+        super().__init__(programs, folder, data, seed, shards, iterations, replicas=2, printed=printed)
         self.servers = [[self.server(k, "--replica", r) for r in range(2)] for k in range(shards)]
         self.nodes = [self.node(i) for i in range(2)]
 

@@ -18,13 +18,13 @@ class ReplicaKills(unittest.TestCase):
     """The authority of a run is killed, and a shard's server of another stands still until its second one serves."""
 
     def test_runs_that_lose_a_replica_end_as_if_nothing_had_happened(self):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
             status = replica_kills.main([str(harness.BIN), "--runs", "2", "--seed", "3033",
                                          "--iterations", str(3 * ITERATIONS)])
-        self.assertEqual(status, 0, said.getvalue())
-        self.assertNotIn("over before that", said.getvalue())
-        self.assertRegex(said.getvalue(), r"0: .*, 2 shards: one first \(0\) after .*\n1: .*, 2 shards: stopped \(1\) after")
+        self.assertEqual(status, 0, output.getvalue())
+        self.assertNotIn("over before that", output.getvalue())
+        self.assertRegex(output.getvalue(), r"0: .*, 2 shards: one first \(0\) after .*\n1: .*, 2 shards: stopped \(1\) after")
 
 
 if __name__ == "__main__":

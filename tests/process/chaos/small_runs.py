@@ -21,10 +21,10 @@ data: {{kind: synthetic, path: {data}}}
 
 
 class Daemons:
-    """A run's configuration in `folder`, and the programs that have been started of it; `told` is said to each."""
+    """A run's configuration in `folder`, and the programs that have been started of it; `printed` is said to each."""
 
-    def __init__(self, programs, folder, data, seed, shards, iterations, replicas=1, told=()):
-        self.programs, self.folder, self.run_dir, self.told = programs, folder, folder / "run", tuple(told)
+    def __init__(self, programs, folder, data, seed, shards, iterations, replicas=1, printed=()):
+        self.programs, self.folder, self.run_dir, self.printed = programs, folder, folder / "run", tuple(printed)
         self.iterations = iterations
         self.started = []
         endpoints = ", ".join(f'"ipc://{folder}/{k}.{r}"' for r in range(replicas) for k in range(shards))
@@ -32,7 +32,7 @@ class Daemons:
                                                        iterations=iterations), encoding="utf-8")
 
     def start(self, program, *arguments):
-        started = Program(self.programs / program, self.folder / "run.yaml", *arguments, *self.told)
+        started = Program(self.programs / program, self.folder / "run.yaml", *arguments, *self.printed)
         self.started.append(started)
         return started
 

@@ -53,16 +53,16 @@ class BrokenConnections(DaemonTest):
         self.assertGreater(summary["reconnects"], 12)
         self.assertEqual(summary["malformed"], 0)
         folder = self.folder / "with-12"
-        said = (folder / "worker-0.log").read_text(encoding="utf-8")
-        self.assertRegex(said, r"the connection to server shard \d \(tcp://.*\) is of no further use: it broke; "
+        output = (folder / "worker-0.log").read_text(encoding="utf-8")
+        self.assertRegex(output, r"the connection to server shard \d \(tcp://.*\) is of no further use: it broke; "
                                r"joining again over another one")
-        self.assertRegex(said, r"server shard \d \(tcp://.*\) has welcomed this node over another connection after "
+        self.assertRegex(output, r"server shard \d \(tcp://.*\) has welcomed this node over another connection after "
                                r"\d+\.\d{3} s: \d+ gradients? and \d+ pulls? said again")
-        said = (folder / "server.log").read_text(encoding="utf-8")
-        self.assertRegex(said, r"node \d's connection to shard 0 broke, and it goes on over another one: it says \d "
+        output = (folder / "server.log").read_text(encoding="utf-8")
+        self.assertRegex(output, r"node \d's connection to shard 0 broke, and it goes on over another one: it says \d "
                                r"gradients? again")
         self.assertGreater(self.breakers[2].broken, 6)
-        self.assertRegex(said, r"shard 1's connection to the authority broke, and it goes on over another one: \d+ "
+        self.assertRegex(output, r"shard 1's connection to the authority broke, and it goes on over another one: \d+ "
                                r"messages are sent again")
         report = self.paceline("report", folder)
         self.assertEqual((report.returncode, report.stderr), (0, ""))

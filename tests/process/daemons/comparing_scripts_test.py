@@ -29,7 +29,7 @@ class ComparingScripts(ScriptTest):
         self.assertRegex(table[3 + len(configs)], "^phase s +bsp +ssp +asp$")
         for line, config in zip(table[2:2 + len(configs)], configs):
             self.assertRegex(line, rf"^{self.folder}/runs/{config.stem} +ok +{config.stem} ")
-        # The same again is kept; a run of another configuration has ended well, and goes only where that is said twice.
+        # The same again is kept; a run of another configuration has ended well, and goes only where that is given twice.
         for seed, forces, status, expected in (
                 (3, 0, 0, "keeping the finished run"), (3, 1, 0, "keeping the finished run"),
                 (4, 1, 2, "holds a run that ended well, but its configuration was another: had seed: 3; now seed: 4"),
@@ -142,8 +142,8 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
                              "train.total_iterations=24", "train.batch_size=8", "sync.lpr.window_clocks=2", "train.model=layers",
                              "train.layers=[{kind: flatten}, {kind: dense, out: 10}]")
         self.assertEqual(script.end(), 0, script.errors())
-        said = script.output().splitlines()
-        self.assertEqual([re.split("  +", line)[0] for line in said[1:3]], ["calibration-as-it-is", "bsp-as-it-is"])
+        printed = script.output().splitlines()
+        self.assertEqual([re.split("  +", line)[0] for line in printed[1:3]], ["calibration-as-it-is", "bsp-as-it-is"])
         runs = {run: json.loads((out / run / "summary.json").read_text(encoding="utf-8"))
                 for run in ("calibration-as-it-is", "bsp-as-it-is", "bsp-as-it-is-simulated")}
         self.assertEqual([summary["policy"] for summary in runs.values()], ["ssp", "bsp", "bsp"])
@@ -160,24 +160,24 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
                              "sync.lpr.window_clocks=2", "train.batch_size=8",
                              "train.layers=[{kind: flatten}, {kind: dense, out: 10}]")
         self.assertEqual(script.end(), 0, script.errors())
-        said = script.output().splitlines()
+        printed = script.output().splitlines()
         # A calibrating run of its own, and no other.
-        self.assertEqual([line.split("  ")[0] for line in said[1:4]], ["calibration-learns", "dtssp-learns", "dtssp-learns, trained"])
+        self.assertEqual([line.split("  ")[0] for line in printed[1:4]], ["calibration-learns", "dtssp-learns", "dtssp-learns, trained"])
         self.assertFalse((out / "calibration").exists())
-        self.assertRegex(said[4], "of 6 predicted; the first line is the run that the costs were taken from$")
-        begin = next(i for i, line in enumerate(said) if line.startswith("dtssp-learns, windows of 2 clocks, 32 samples: real, "))
+        self.assertRegex(printed[4], "of 6 predicted; the first line is the run that the costs were taken from$")
+        begin = next(i for i, line in enumerate(printed) if line.startswith("dtssp-learns, windows of 2 clocks, 32 samples: real, "))
         curves = {}
         for run in ("dtssp-learns", "dtssp-learns-simulated", "dtssp-learns-trained"):
             with open(out / run / "curve.csv", encoding="utf-8") as file:
                 curves[run] = [row for row in csv.DictReader(file) if row["train_accuracy"] and not row["test_accuracy"]]
-        for i, line in enumerate(said[begin + 2:begin + 5]):
+        for i, line in enumerate(printed[begin + 2:begin + 5]):
             rows = [curve[i] for curve in curves.values()]
             cells = line.replace(" %", "").split()
             self.assertEqual((cells[0], cells[1:4]), (str(2 * (i + 1)), [f"{100 * float(row['train_accuracy']):.1f}" for row in rows]))
             self.assertEqual(cells[-4:-1], [row["threshold"] for row in rows])
             self.assertEqual(len(cells), 8 if i == 0 else 11)  # the first window has none before it
         last = re.fullmatch(r"the decision \(up, down or neither\) is the real run's in (\d) of 2 windows in timing mode, in (\d) in "
-                            "training mode", said[begin + 5])
+                            "training mode", printed[begin + 5])
         path = json.loads((out / "pairs.json").read_text(encoding="utf-8"))[2]["path"]
         self.assertEqual((path["decided"], path["same"]["timing"], path["same"]["training"]),
                          (2, int(last.group(1)), int(last.group(2))))

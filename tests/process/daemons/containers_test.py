@@ -28,10 +28,10 @@ class Containers(DaemonTest):
 
     def test_doctor_names_the_quota_and_the_limit(self):
         self.limit(memory=2_000_000_000)
-        said = self.doctor(0)
-        self.assertRegex(said, r"(?m)^warning +cores +1 for this process \(a control group's quota is 0\.50\); 4 training "
+        printed = self.doctor(0)
+        self.assertRegex(printed, r"(?m)^warning +cores +1 for this process \(a control group's quota is 0\.50\); 4 training "
                                r"threads compute, a server applies with up to 1; take fewer threads_per_node")
-        self.assertRegex(said, r"(?m)^ok +memory .* of 2\.0 GB are available \(the limit of a control group\)$")
+        self.assertRegex(printed, r"(?m)^ok +memory .* of 2\.0 GB are available \(the limit of a control group\)$")
         self.limit(memory=100_000)
         self.assertRegex(self.doctor(1), r"(?m)^FAILED +memory .* \(the limit of a control group\); take a smaller model")
 

@@ -187,27 +187,27 @@ class Starts(DaemonTest):
         other = self.node(number, *overrides)
         self.assertEqual(other.end(), 1)
         self.assertEqual(len(other.errors()), 1, other.errors())
-        told = re.fullmatch(rf"paceline-worker {number}: server shard 0 \({self.endpoints[0]}\): refuses us: (.*)",
+        printed = re.fullmatch(rf"paceline-worker {number}: server shard 0 \({self.endpoints[0]}\): refuses us: (.*)",
                             other.errors()[0])
-        self.assertTrue(told, other.errors())
+        self.assertTrue(printed, other.errors())
         server.send(signal.SIGTERM)
         why = "stopped by a signal before training began; node 1 has not joined"
         if number == 1:
-            why += "; refused: " + re.escape(told[1])
-        self.assert_ends(server, 1, "paceline-server: refused: " + re.escape(told[1]),
+            why += "; refused: " + re.escape(printed[1])
+        self.assert_ends(server, 1, "paceline-server: refused: " + re.escape(printed[1]),
                          "paceline-server: the run failed: " + why)
         self.assert_ends(node, 1, "paceline-worker 0: " + why)
         self.assertRegex(self.summary()["reason"], f"^{why}$")
-        return told[1]
+        return printed[1]
 
     def test_another_configuration_is_refused(self):
         for override in ("run.seed=4", "train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]"):
             with self.subTest(override=override):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
                 key, value = override.split("=", 1)
-                told = self.refused_node(1, override)
-                self.assertIn(f"node 1: another configuration: {key}: got {value if key == 'run.seed' else '['}", told)
-                self.assertRegex(told, r", expected .*: give every daemon the same configuration$")
+                printed = self.refused_node(1, override)
+                self.assertIn(f"node 1: another configuration: {key}: got {value if key == 'run.seed' else '['}", printed)
+                self.assertRegex(printed, r", expected .*: give every daemon the same configuration$")
                 self.assertFalse((self.run_dir / "worker-1.log").exists())  # so that the right command is not refused
 
     def test_a_node_number_is_taken_once(self):

@@ -47,9 +47,9 @@ class Descriptors(DaemonTest):
         for stranger in strangers:  # nearly all are sent away, whatever else the server does; the others stay for now
             stranger.settimeout(harness.DEADLINE)
         self.assertGreater(sum(self.is_sent_away(stranger) for stranger in strangers[:int(needed)]), 0)
-        said = server.lines_said()
+        printed = server.lines_printed()
         server.send(signal.SIGUSR2)
-        server.line_or_end("asked for a checkpoint", after=said)
+        server.line_or_end("asked for a checkpoint", after=printed)
         self.wait_for_log("server.log", "is written: ")
         server.send(signal.SIGTERM)
         self.assertEqual([program.end() for program in [server, *nodes]], [1, 1, 1], server.errors())

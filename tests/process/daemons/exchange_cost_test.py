@@ -35,19 +35,19 @@ class ExchangeCost(DaemonTest):
             self.assertEqual(doctor.end(), 0, doctor.output())
         for node in doctors[1:]:
             self.assertRegex(node.output(), r"(?m)^ok +exchange +its part is done; the doctor of shard 0 says what it came to$")
-        said = re.search(r"(?m)^ok +exchange +an exchange of train\.layers \(\d+ parameters\) by 2 workers takes (\S+) s, "
+        printed = re.search(r"(?m)^ok +exchange +an exchange of train\.layers \(\d+ parameters\) by 2 workers takes (\S+) s, "
                          r"a mini-batch (\S+) s: S = (\S+), by 20 rounds without the longest tenth; "
                          r"`paceline speedup --measured (\S+)`", doctors[0].output())
-        self.assertTrue(said, doctors[0].output())
-        exchange, mini_batch, s = (float(each) for each in said.groups()[:3])
+        self.assertTrue(printed, doctors[0].output())
+        exchange, mini_batch, s = (float(each) for each in printed.groups()[:3])
         run = json.loads((self.run_dir.with_name(self.run_dir.name + ".exchange") / "run/summary.json").read_text(encoding="utf-8"))
         self.assertEqual((run["status"], run["policy"], run["iterations"]), ("ok", "bsp", 2 * self.ROUNDS))
         self.assertAlmostEqual(s, exchange / mini_batch, delta=0.01 * s)
         self.assertFalse(self.run_dir.exists())
         speedup = self.paceline("speedup", self.config, "--out", self.folder / "speedup", "--target", 0.0500049, "--workers", "1,2",
-                                "--local-steps", 1, "--exchange", 1, "--measured", said[4], "--jobs", 1)
+                                "--local-steps", 1, "--exchange", 1, "--measured", printed[4], "--jobs", 1)
         self.assertEqual(speedup.returncode, 0, speedup.stderr)
-        self.assertRegex(speedup.stdout, rf"an exchange of 2 workers takes {re.escape(said[1])} s, a mini-batch {re.escape(said[2])} s: S = {re.escape(said[3])}\n"
+        self.assertRegex(speedup.stdout, rf"an exchange of 2 workers takes {re.escape(printed[1])} s, a mini-batch {re.escape(printed[2])} s: S = {re.escape(printed[3])}\n"
                                          r"  2 workers: 1 local steps, ")
         for run in (self.folder / "speedup").glob("*/config.yaml"):  # as it was said, or the runs would end ahead of it
             self.assertIn("target_accuracy: 0.0500049\n", run.read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ class ExchangeCost(DaemonTest):
                                    (("--workers", "1", "--local-steps", "1", "train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]"),
                                     2, r"expected the train\.model, train\.layers and train\.batch_size of the runs")):
             with self.subTest(of_run=of_run):
-                speedup = self.speedup(*of_run, "--measured", said[4])
+                speedup = self.speedup(*of_run, "--measured", printed[4])
                 self.assertEqual(speedup.returncode, code, speedup.stderr)
                 self.assertRegex(speedup.stdout + speedup.stderr, line)
 
@@ -85,14 +85,14 @@ class ExchangeCost(DaemonTest):
         self.assertFalse(self.run_dir.with_name(self.run_dir.name + ".exchange").exists())
 
     def test_what_cannot_be_measured_is_said(self):
-        for wrong, said in ((("exchange.kind=allreduce", "sync.policy=bsp", "exchange.hidden=false", "sync.threshold=null"),
+        for wrong, printed in ((("exchange.kind=allreduce", "sync.policy=bsp", "exchange.hidden=false", "sync.threshold=null"),
                              "exchange.kind: .* got allreduce, expected server"),
                             (("train.init_from=/nowhere",), "(server|node) \\d+: exit status [12]: .*/nowhere")):
             with self.subTest(wrong=wrong):
                 doctor = self.start(harness.BIN / "paceline", "doctor", self.config, "--exchange", self.ROUNDS, self.over_tcp,
                                     *self.CONFIGURED, *wrong)
                 self.assertEqual(doctor.end(), 1, doctor.output())
-                self.assertRegex(doctor.output(), rf"(?m)^FAILED +exchange +{said}")
+                self.assertRegex(doctor.output(), rf"(?m)^FAILED +exchange +{printed}")
 
 
 if __name__ == "__main__":

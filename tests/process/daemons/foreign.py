@@ -86,9 +86,9 @@ class FormatsTest(ForeignTest):
 
     def export(self, format_):
         file = self.folder / f"model.{format_}"
-        said = self.paceline("export", self.run_dir, "--format", format_, "--out", file)
-        self.assertEqual((said.returncode, said.stderr), (0, ""))
-        self.assertRegex(said.stdout, rf"^{file}: version \d+ of layers, \d+ parameters\n$")
+        printed = self.paceline("export", self.run_dir, "--format", format_, "--out", file)
+        self.assertEqual((printed.returncode, printed.stderr), (0, ""))
+        self.assertRegex(printed.stdout, rf"^{file}: version \d+ of layers, \d+ parameters\n$")
         return file
 
     def ask(self, what, *arguments):

@@ -147,7 +147,7 @@ def misused(config, node):
     worker, library = worker_of(config, node), _library.library
     handle = worker._open()
 
-    def say(what, code):
+    def report(what, code):
         print(f"{what}: {_library.CODES[code]}: {library.paceline_error().decode()}" if code else f"{what}: ok")
 
     def add(name, size, role=0, trainable=1, lr_factor=1.0):
@@ -156,31 +156,31 @@ def misused(config, node):
     def finish(correct, samples):
         return library.paceline_finish(handle, ctypes.byref(_library.Metric(0.0, correct, samples)))
     values, round = np.zeros(3, np.float32), _library.Round()
-    say("empty", library.paceline_start(handle, values.ctypes.data, 3))
-    say("trainable", add(b"w", 3, trainable=3))
-    say("role", add(b"w", 3, role=9))
-    say("size", add(b"w", 0))
-    say("factor", add(b"w", 3, lr_factor=-1.0))
-    say("name", add(b"", 3))
-    say("w", add(b"w", 3))
-    say("again", add(b"w", 3))
-    say("early", library.paceline_begin(handle, 0, ctypes.byref(round)))
-    say("short", library.paceline_start(handle, values.ctypes.data, 2))
-    say("start", library.paceline_start(handle, values.ctypes.data, 3))
-    say("late", add(b"v", 3))
-    say("twice", library.paceline_start(handle, values.ctypes.data, 3))
-    say("none", finish(0, 1))
-    say("begin", library.paceline_begin(handle, -1, ctypes.byref(round)))
-    say("second", library.paceline_begin(handle, 0, ctypes.byref(round)))
-    say("beyond", library.paceline_final_from(handle, 4))
-    say("copy", library.paceline_copy_gradient(handle, 2, values.ctypes.data, 2))
-    say("samples", finish(0, 0))
-    say("correct", finish(2, 1))
+    report("empty", library.paceline_start(handle, values.ctypes.data, 3))
+    report("trainable", add(b"w", 3, trainable=3))
+    report("role", add(b"w", 3, role=9))
+    report("size", add(b"w", 0))
+    report("factor", add(b"w", 3, lr_factor=-1.0))
+    report("name", add(b"", 3))
+    report("w", add(b"w", 3))
+    report("again", add(b"w", 3))
+    report("early", library.paceline_begin(handle, 0, ctypes.byref(round)))
+    report("short", library.paceline_start(handle, values.ctypes.data, 2))
+    report("start", library.paceline_start(handle, values.ctypes.data, 3))
+    report("late", add(b"v", 3))
+    report("twice", library.paceline_start(handle, values.ctypes.data, 3))
+    report("none", finish(0, 1))
+    report("begin", library.paceline_begin(handle, -1, ctypes.byref(round)))
+    report("second", library.paceline_begin(handle, 0, ctypes.byref(round)))
+    report("beyond", library.paceline_final_from(handle, 4))
+    report("copy", library.paceline_copy_gradient(handle, 2, values.ctypes.data, 2))
+    report("samples", finish(0, 0))
+    report("correct", finish(2, 1))
     ctypes.memset(round.gradient, 0, 12)
-    say("final", library.paceline_final_from(handle, 1))
-    say("left", library.paceline_copy_gradient(handle, 0, values.ctypes.data, 2))
-    say("finish", finish(0, 1))
-    say("over", library.paceline_final_from(handle, 0))
+    report("final", library.paceline_final_from(handle, 1))
+    report("left", library.paceline_copy_gradient(handle, 0, values.ctypes.data, 2))
+    report("finish", finish(0, 1))
+    report("over", library.paceline_final_from(handle, 0))
     worker.end()
 
 
@@ -204,7 +204,7 @@ def built_in(config, node):
 SIDE = 8
 
 
-def look_at(batch):
+def describe(batch):
     """That each picture is that of its label."""
     assert batch.images.dtype == np.float32 and batch.labels.dtype == np.int64 == batch.indices.dtype
     assert batch.images.shape == (len(batch.labels), 3, SIDE, SIDE), batch.images.shape
@@ -233,7 +233,7 @@ def pictures(config, node):
             worker.finish(loss=1.0)
         out = worker.value("run.out")
     for batch in kept:
-        look_at(batch)
+        describe(batch)
     assert len({batch.images.ctypes.data for batch in kept}) == len(kept)
     if int(node) == 0:
         counts = paceline.read_model(os.path.join(out, "model.bin"))["counts"]
@@ -245,28 +245,28 @@ def no_run(config, node):
     with paceline.data.Data(config, 0) as zero, paceline.data.Data(config, 1, overrides=["data.loader_threads=1"]) as one:
         mine, others = [list(itertools.islice(data, 12)) for data in (zero, one)]
         for batch in mine + others:
-            look_at(batch)
+            describe(batch)
         epoch = np.sort(np.concatenate([batch.indices for batch in mine[:6] + others[:6]]))
         assert np.array_equal(epoch, np.arange(300)), epoch
         resumed = list(itertools.islice(zero.batches(first=5), 7))
         test = list(zero.test(samples=128))
         for batch in test:
-            look_at(batch)
+            describe(batch)
         assert np.array_equal(np.concatenate([batch.indices for batch in test]), np.arange(300))
         print("alike:", all(map(equal_batches, resumed, mine[5:])) and equal_batches(one.train(0, 25), mine[0]))
 
 
 def faults(config, node):
     """What the data refuse, a line each; and a picture that cannot be decoded."""
-    class Said(logging.Handler):
+    class Printed(logging.Handler):
         def emit(self, record):
             print("warned:", record.getMessage())
-    logging.getLogger("paceline.data").addHandler(Said())
+    logging.getLogger("paceline.data").addHandler(Printed())
 
     def data_of(number, *overrides):
         return paceline.data.Data(config, number, overrides=overrides)
 
-    def say(what, call):
+    def report(what, call):
         try:
             call()
             print(what, "was taken")
@@ -276,14 +276,14 @@ def faults(config, node):
     seen = np.concatenate([data.train(25 * i, 25).indices for i in range(12)])
     print("left out:", data.left_out)
     assert 3 not in seen and np.count_nonzero(seen == 4) == 2, seen  # the next one takes its place
-    say("position", lambda: data.train(-1, 25))
-    say("node", lambda: data_of(2))
-    say("parts", lambda: data_of(0, "data.parts=fixed", "cluster.nodes=301"))
-    say("threads", lambda: data_of(0, "cluster.threads_per_node=2"))
-    say("pool", lambda: next(iter(data_of(0, "train.share=pool"))))
-    say("classes", lambda: data_of(0, "data.classes=299"))
+    report("position", lambda: data.train(-1, 25))
+    report("node", lambda: data_of(2))
+    report("parts", lambda: data_of(0, "data.parts=fixed", "cluster.nodes=301"))
+    report("threads", lambda: data_of(0, "cluster.threads_per_node=2"))
+    report("pool", lambda: next(iter(data_of(0, "train.share=pool"))))
+    report("classes", lambda: data_of(0, "data.classes=299"))
     data.close()
-    say("closed", lambda: data.train(0, 25))
+    report("closed", lambda: data.train(0, 25))
 
 
 def pixels(config, node, folder):

@@ -106,8 +106,8 @@ class CLoop(ForeignTest):
                 printed.write_text(self.paceline("check-config", config, "--print", *arguments).stdout, encoding="utf-8")
                 nodes = [self.start(harness.BIN / "paceline-example-c-loop", printed, node) for node in range(2)]
                 self.assert_end_quietly((server, *nodes))
-                said = self.paceline("export", self.folder / policy[0], "--format", "safetensors", "--out", self.folder / "model.safetensors")
-                self.assertRegex(said.stdout, r"version \d+ of custom model, \d+ parameters\n$")
+                shown = self.paceline("export", self.folder / policy[0], "--format", "safetensors", "--out", self.folder / "model.safetensors")
+                self.assertRegex(shown.stdout, r"version \d+ of custom model, \d+ parameters\n$")
 
     def test_a_wrong_configuration_is_an_error_and_no_end(self):
         config = harness.SOURCE / "examples/c_loop/counting.yaml"
@@ -165,9 +165,9 @@ class PythonLoop(ForeignTest):
                     f"samples: {wrong}: .*0 correct of 0 samples.*", f"correct: {wrong}: .*2 correct of 1 samples.*", "final: ok",
                     f"left: {wrong}: .*got elements up to 2, expected none from 1 on, which are final", "finish: ok",
                     f"over: {not_now}: no round is under way.*")
-        said = loop.output().splitlines()
-        self.assertEqual(len(said), len(expected), said)
-        for line, pattern in zip(said, expected):
+        shown = loop.output().splitlines()
+        self.assertEqual(len(shown), len(expected), shown)
+        for line, pattern in zip(shown, expected):
             self.assertRegex(line, f"^{pattern}$")
         self.assert_ends(server, 0)
 
@@ -210,7 +210,7 @@ class PythonLoop(ForeignTest):
         first.end(), server.end()
 
     def test_a_loop_that_ends_otherwise_is_named_and_the_others_go_on(self):
-        for how, status, said in (("raises", 1, "ArithmeticError: no gradient today"), ("is killed", -9, ""),
+        for how, status, shown in (("raises", 1, "ArithmeticError: no gradient today"), ("is killed", -9, ""),
                                   ("is interrupted", -2, "interrupted"), ("breaks", 0, "its training loop has ended"),
                                   ("hangs", 1, r"no exchange for 0\.1 s \(hang_timeout\)")):
             with self.subTest(how):
@@ -222,7 +222,7 @@ class PythonLoop(ForeignTest):
                 self.assert_ends(loops[0], 0)
                 self.assertEqual(server.end(), 0)
                 gone = "has finished early" if how == "breaks" else "lost"
-                self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 {gone}: .*{said}")
+                self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 {gone}: .*{shown}")
                 self.assertEqual(self.summary()["lost_nodes"], int(gone == "lost"))
                 self.assertEqual(any("in ends_at" in line for line in loops[1].errors()), how in ("raises", "is interrupted", "hangs"))
 
@@ -319,7 +319,7 @@ class PythonData(ForeignTest):
         pictures.break_pixels(self.files[3])
         loop = self.loop("faults", 0)
         self.assertEqual(loop.end(), 0, loop.errors())
-        said = loop.output()
+        shown = loop.output()
         for line in (rf"warned: picture {self.files[3]} is left out: .*",
                      "left out: 1",
                      r"position: paceline_data_train: got 25 samples from -1 on, expected .*",
@@ -329,7 +329,7 @@ class PythonData(ForeignTest):
                      r"pool: train\.share: pool gives .*",
                      r"classes: data folder '.*' has 300 folders of classes, expected data\.classes, 299",
                      r"closed: the data are closed"):
-            self.assertRegex(said, line)
+            self.assertRegex(shown, line)
 
 
 @needs("numpy", "torchvision")

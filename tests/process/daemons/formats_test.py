@@ -52,8 +52,8 @@ class Safetensors(FormatsTest):
 
     def test_a_run_s_model_is_what_the_package_reads(self):
         summary = self.train(TORCH)
-        said = self.ask("read_safetensors", self.export("safetensors"), self.run_dir / "model.bin")
-        self.assertEqual(json.loads(said.partition("metadata: ")[2]),
+        printed = self.ask("read_safetensors", self.export("safetensors"), self.run_dir / "model.bin")
+        self.assertEqual(json.loads(printed.partition("metadata: ")[2]),
                          {"format": "pt", "model": "layers", "version": str(summary["final_version"])})
 
 
@@ -69,8 +69,8 @@ class StateDicts(FormatsTest):
         self.train(layers, f"train.init_from={begin}", "train.optimizer.lr=1e-30")
         log = (self.run_dir / "worker-0.log").read_text(encoding="utf-8")
         self.assertRegex(log, re.escape("8 of 8 tensors fit; not used: other [3], bn.num_batches_tracked I64 []"))
-        said = self.ask("load_state_dict", self.export("safetensors"))
-        self.assertEqual(said.splitlines(), ["matched: <All keys matched successfully>", "alike: True"])
+        printed = self.ask("load_state_dict", self.export("safetensors"))
+        self.assertEqual(printed.splitlines(), ["matched: <All keys matched successfully>", "alike: True"])
 
     def test_the_gradient_of_a_residual_network_is_pytorchs_and_so_is_what_its_norms_measure(self):
         self.assertLess(float(re.search("worst: (.*)", self.ask("residual_gradient"))[1]), 1e-5)
@@ -78,9 +78,9 @@ class StateDicts(FormatsTest):
     def test_running_means_that_were_weighted_leave_as_pytorch_reads_them(self):
         layers = [{**layer, "debias": True, "momentum": 0.01} if layer["kind"] == "batch_norm" else layer for layer in TORCH]
         self.train(layers)
-        said = self.ask("run_state_dict", self.export("safetensors"), self.run_dir / "model.bin", json.dumps(layers))
-        self.assertIn("unused: bn.running_weight", said)
-        self.assertLess(float(re.search("worst: (.*)", said)[1]), 1e-4)
+        printed = self.ask("run_state_dict", self.export("safetensors"), self.run_dir / "model.bin", json.dumps(layers))
+        self.assertIn("unused: bn.running_weight", printed)
+        self.assertLess(float(re.search("worst: (.*)", printed)[1]), 1e-4)
 
 
 @needs("numpy", "onnx", "onnxruntime")
@@ -89,9 +89,9 @@ class Onnx(FormatsTest):
 
     def test_every_kind_of_layer_is_computed_alike(self):
         self.train(EVERY_KIND, "train.optimizer.lr=0.1", iterations=40)
-        said = self.ask("run_onnx", self.export("onnx"), self.run_dir / "model.bin", json.dumps(EVERY_KIND), '["n2.running_weight"]')
-        self.assertLess(float(re.search("worst: (.*)", said)[1]), 1e-4)
-        self.assertGreater(float(re.search("spread: (.*)", said)[1]), 2)
+        printed = self.ask("run_onnx", self.export("onnx"), self.run_dir / "model.bin", json.dumps(EVERY_KIND), '["n2.running_weight"]')
+        self.assertLess(float(re.search("worst: (.*)", printed)[1]), 1e-4)
+        self.assertGreater(float(re.search("spread: (.*)", printed)[1]), 2)
 
     def test_losses_are_left_out_and_what_they_read_is_given_out(self):
         layers = TORCH[:-1] + [
@@ -105,33 +105,33 @@ class Onnx(FormatsTest):
         self.train(layers)
         alone = TORCH[:-1] + [{"kind": "dense", "name": "side", "out": 10}]
         for layers, output in ((alone, "side.output"), (TORCH, "fc.output")):
-            said = self.ask("run_onnx", self.export("onnx"), self.run_dir / "model.bin", json.dumps(layers), "[]", output)
-            self.assertIn("outputs: side.output number.output code.output odds.output fc.output", said)
-            self.assertLess(float(re.search("worst: (.*)", said)[1]), 1e-4)
+            printed = self.ask("run_onnx", self.export("onnx"), self.run_dir / "model.bin", json.dumps(layers), "[]", output)
+            self.assertIn("outputs: side.output number.output code.output odds.output fc.output", printed)
+            self.assertLess(float(re.search("worst: (.*)", printed)[1]), 1e-4)
 
     def test_names_that_meet_are_refused(self):
         for kind, name in (("flatten", "conv.weight"), ("relu", "fc.output")):
             with self.subTest(name):
                 self.run_dir = self.folder / kind
                 self.train([{**layer, "name": name} if layer["kind"] == kind else layer for layer in TORCH])
-                said = self.paceline("export", self.run_dir, "--format", "onnx", "--out", self.folder / "x.onnx")
-                self.assertEqual(said.returncode, 2, said)
-                self.assertRegex(said.stderr, rf"^paceline export: .*x\.onnx: '{name}' would be the name of two values .*\n$")
+                printed = self.paceline("export", self.run_dir, "--format", "onnx", "--out", self.folder / "x.onnx")
+                self.assertEqual(printed.returncode, 2, printed)
+                self.assertRegex(printed.stderr, rf"^paceline export: .*x\.onnx: '{name}' would be the name of two values .*\n$")
 
     def test_what_cannot_be_written_is_refused(self):
         self.train(TORCH)
-        said = self.paceline("export", self.run_dir, "--format", "onnx", "--out", self.folder / "none/x.onnx")
-        self.assertEqual(said.returncode, 2, said)
-        self.assertRegex(said.stderr, "^paceline export: .*/none.*\n$")
+        printed = self.paceline("export", self.run_dir, "--format", "onnx", "--out", self.folder / "none/x.onnx")
+        self.assertEqual(printed.returncode, 2, printed)
+        self.assertRegex(printed.stderr, "^paceline export: .*/none.*\n$")
         other = (self.run_dir / "config.yaml").read_text(encoding="utf-8").replace("kernel: 5", "kernel: 3")
         (self.run_dir / "config.yaml").write_text(other, encoding="utf-8")
         for arguments, complaint in (
                 ((self.run_dir, "--format", "onnx", "--out", self.folder / "x.onnx"),
                  r"paceline export: .*model\.bin holds another network: .*; a model of your own is exported by .*"),
                 ((self.folder / "none", "--format", "safetensors", "--out", self.folder / "x"), r"paceline export: .*none.*")):
-            said = self.paceline("export", *arguments)
-            self.assertEqual(said.returncode, 2, said)
-            self.assertRegex(said.stderr, f"^{complaint}\n$")
+            printed = self.paceline("export", *arguments)
+            self.assertEqual(printed.returncode, 2, printed)
+            self.assertRegex(printed.stderr, f"^{complaint}\n$")
 
 
 if __name__ == "__main__":

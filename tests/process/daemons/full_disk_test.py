@@ -108,10 +108,10 @@ class FullDisk(InNamespaces, CalmRuns):
         server, *nodes = self.resume(f"train.total_iterations={iterations}")
         for program in (server, *nodes):
             self.assertEqual(program.end(), 1, program.errors())
-        said = "\n".join(server.errors())
-        self.assertRegex(said, FULL)
-        self.assertRegex(said, r"the run failed: cannot write \S+/model\.bin: No space left on device")
-        self.assertRegex(said, r"start all servers again with --resume to go on from the checkpoint of version \d+")
+        output = "\n".join(server.errors())
+        self.assertRegex(output, FULL)
+        self.assertRegex(output, r"the run failed: cannot write \S+/model\.bin: No space left on device")
+        self.assertRegex(output, r"start all servers again with --resume to go on from the checkpoint of version \d+")
         for node in nodes:
             self.assertRegex(node.errors()[-1], r"cannot write \S+/model\.bin: No space left on device")
         (self.disk / "filler").unlink()

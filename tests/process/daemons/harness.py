@@ -186,7 +186,7 @@ class Program:
         with self._changed:
             return [line for line in self._lines["err"] if not (PROGRESS.match(line) or WAITING.match(line))]
 
-    def lines_said(self):
+    def lines_printed(self):
         """How many lines its error output has so far."""
         with self._changed:
             return len(self._lines["err"])
@@ -335,11 +335,11 @@ data: {{kind: synthetic, path: {self.data}}}
     def assert_ends(self, program, status, *patterns):
         """The program ends with that status, having said exactly these lines (regular expressions)."""
         got = program.end()
-        said = program.errors()
-        self.assertEqual(len(said), len(patterns), f"{program.name} said {said}")
-        for line, pattern in zip(said, patterns):
+        printed = program.errors()
+        self.assertEqual(len(printed), len(patterns), f"{program.name} said {printed}")
+        for line, pattern in zip(printed, patterns):
             self.assertRegex(line, f"^{pattern}$")
-        self.assertEqual(got, status, f"{program.name} said {said}")
+        self.assertEqual(got, status, f"{program.name} said {printed}")
 
     def assert_end_quietly(self, programs):
         """All end with status 0, having said nothing."""
@@ -356,15 +356,15 @@ data: {{kind: synthetic, path: {self.data}}}
         None has said anything, but those that may. That emulated steps were late is not held against it: a machine may
         be busy, and who asks this asks nothing of times."""
         ends = [program.end() for program in servers + nodes]
-        said = [program.errors() for program in servers + nodes]
+        printed = [program.errors() for program in servers + nodes]
         summary = json.loads(((run_dir or self.run_dir) / "summary.json").read_text(encoding="utf-8"))
         too_late = "emulated steps took longer than emulate.base_step allows"
         late = too_late in summary.get("reason", "")
-        for program, lines in zip(servers + nodes, said):
+        for program, lines in zip(servers + nodes, printed):
             if program not in may_speak:
                 self.assertEqual([line for line in lines if too_late not in line], [], program.name)
-        self.assertEqual(summary["status"], "invalid" if late else "ok", said)
-        self.assertEqual(ends, [int(late)] + [0] * (len(servers) - 1) + [int(late)] * len(nodes), said)
+        self.assertEqual(summary["status"], "invalid" if late else "ok", printed)
+        self.assertEqual(ends, [int(late)] + [0] * (len(servers) - 1) + [int(late)] * len(nodes), printed)
         return summary
 
 

@@ -81,12 +81,12 @@ data:
         bench = self.start(harness.BIN / "paceline", "data", "bench", self.config, "--seconds", "0.1",
                            "data.path=" + str(self.pictures))
         self.assert_ends(bench, 0)
-        said = bench.output()
-        self.assertIn("300 pictures of 0 KiB on average", said)
+        printed = bench.output()
+        self.assertIn("300 pictures of 0 KiB on average", printed)
         for line in (*(rf"  {part} +\d+ +\d+ %" for part in ("read", "decode", "resize", "normalize", "all")),
                      r"loader, 2 threads, 2 mini-batches of 50 ahead: \d+ images/s, \d+ a second of processor time",
                      "holds back: (read|decode|resize|normalize)"):
-            self.assertRegex(said, line)
+            self.assertRegex(printed, line)
         slow = self.start(harness.BIN / "paceline", "data", "bench", self.config, "--seconds", "0.1", "--step-ms", "2000",
                           "data.path=" + str(self.pictures))
         self.assert_ends(slow, 0)

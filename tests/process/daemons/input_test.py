@@ -161,10 +161,10 @@ class NotFinite(DaemonTest):
     def test_skip_goes_on_and_counts(self):
         servers, nodes = self.start_run(*self.diverging, "train.on_nan=skip", "train.skips_max=1")
         self.assertEqual(servers[0].end(), 1)
-        said = "\n".join(servers[0].errors())
-        self.assertRegex(said, r"worker \d\.\d has skipped its iteration of clock \d+ \(train\.on_nan: skip\): .*; 1 of \d+ iterations are skipped so far")
-        self.assertRegex(said, r"not all was learned from: \d+ of 400 iterations are skipped so far")
-        self.assertRegex(said, r"version \d+ was not evaluated: the test loss is not finite")
+        output = "\n".join(servers[0].errors())
+        self.assertRegex(output, r"worker \d\.\d has skipped its iteration of clock \d+ \(train\.on_nan: skip\): .*; 1 of \d+ iterations are skipped so far")
+        self.assertRegex(output, r"not all was learned from: \d+ of 400 iterations are skipped so far")
+        self.assertRegex(output, r"version \d+ was not evaluated: the test loss is not finite")
         for i, node in enumerate(nodes):
             self.assertEqual(node.end(), 1, f"node {i}")
         summary = self.summary()

@@ -199,7 +199,7 @@ def refused_trees(config, node):
     """What paceline.jax refuses, a line each."""
     params = {"w": jax.numpy.zeros((2, 3)), "b": jax.numpy.zeros(3)}
 
-    def say(what, call, *arguments, **named):
+    def report(what, call, *arguments, **named):
         try:
             call(*arguments, **named)
             print(what, "was taken")
@@ -208,28 +208,28 @@ def refused_trees(config, node):
 
     def attach(given, **named):
         return paceline.jax.attach(given, config, node=int(node), **named)
-    say("half", attach, {"w": params["w"].astype(jax.numpy.bfloat16)})
-    say("number", attach, {"w": 1.0})
-    say("none", attach, {})
-    say("branches", attach, params, trainable={"w": True})
-    say("mask", attach, params, trainable=dict)
-    say("frozen", attach, params, trainable={"w": False, "b": False})
-    say("factor", attach, params, lr_factor={"w": "2", "b": 1})
-    say("mode", attach, params, mode="servers")
-    say("local", attach, params, local_steps=2)
-    say("rates", attach, params, mode="worker", lr_factor={"w": 2.0, "b": 1.0})
-    say("average", attach, params, mode="worker", overrides=["train.optimizer.kind=adam"])
+    report("half", attach, {"w": params["w"].astype(jax.numpy.bfloat16)})
+    report("number", attach, {"w": 1.0})
+    report("none", attach, {})
+    report("branches", attach, params, trainable={"w": True})
+    report("mask", attach, params, trainable=dict)
+    report("frozen", attach, params, trainable={"w": False, "b": False})
+    report("factor", attach, params, lr_factor={"w": "2", "b": 1})
+    report("mode", attach, params, mode="servers")
+    report("local", attach, params, local_steps=2)
+    report("rates", attach, params, mode="worker", lr_factor={"w": 2.0, "b": 1.0})
+    report("average", attach, params, mode="worker", overrides=["train.optimizer.kind=adam"])
     os.environ["WORLD_SIZE"] = "3"
-    say("world", attach, params)
+    report("world", attach, params)
     os.environ.pop("WORLD_SIZE")
     params["e"] = jax.numpy.zeros((0, 2))  # of no element: it is not exchanged
     with attach(params) as run:
         assert run.params["e"].shape == (0, 2)
-        say("tree", run.step, run.params, {"w": params["w"]})
-        say("shape", run.step, run.params, {**params, "b": params["w"]})
-        say("whole", run.step, run.params, {**params, "b": jax.numpy.zeros(3, int)})
-        say("alone", run.step, run.params)
-        say("stepped", run.step, {**run.params, "b": run.params["b"] + 1}, params)
+        report("tree", run.step, run.params, {"w": params["w"]})
+        report("shape", run.step, run.params, {**params, "b": params["w"]})
+        report("whole", run.step, run.params, {**params, "b": jax.numpy.zeros(3, int)})
+        report("alone", run.step, run.params)
+        report("stepped", run.step, {**run.params, "b": run.params["b"] + 1}, params)
         run.step({**run.params, "b": run.params["b"] + 0}, params)  # the same values
 
 

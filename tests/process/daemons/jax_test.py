@@ -20,10 +20,10 @@ class JaxLoop(ForeignTest):
         for loop in loops:
             self.assertEqual(loop.end(), 0, loop.errors())  # where its servers were lost, it has said so
         self.assert_ends(server, 0)
-        said = [loop.output().splitlines() for loop in loops]
-        for lines in said:
+        printed = [loop.output().splitlines() for loop in loops]
+        for lines in printed:
             self.assertLess(float(re.fullmatch("worst: (.*)", lines.pop())[1]), 1e-5)
-        return said
+        return printed
 
     def kill_at(self, clock, *programs):
         """Where they wait there, and the run has a checkpoint."""
@@ -46,8 +46,8 @@ class JaxLoop(ForeignTest):
 
     def test_one_array_is_a_tree(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 20", nodes=1)
-        said = self.assert_as_expected(self.server(0), self.loop("array", 0))
-        self.assertEqual(said, [["gradient params: got a NoneType, expected an array of floats"]])
+        printed = self.assert_as_expected(self.server(0), self.loop("array", 0))
+        self.assertEqual(printed, [["gradient params: got a NoneType, expected an array of floats"]])
 
     def test_a_killed_run_goes_on_with_the_data_of_its_clock(self):
         self.configure_loop(self.TRAIN)
@@ -55,8 +55,8 @@ class JaxLoop(ForeignTest):
             config.write("checkpoint: {every_clocks: 5}\n")
         os.mkfifo(never := self.folder / "never")
         self.kill_at(5, self.server(0), *(self.loop("regression", node, 7, never) for node in range(2)))
-        said = self.assert_as_expected(self.server(0, "--resume"), *(self.loop("regression", node) for node in range(2)))
-        self.assertEqual(said, [["goes on at: 5"]] * 2)
+        printed = self.assert_as_expected(self.server(0, "--resume"), *(self.loop("regression", node) for node in range(2)))
+        self.assertEqual(printed, [["goes on at: 5"]] * 2)
 
     @needs("optax")
     def test_local_steps_of_optax_are_averaged_and_go_on_with_the_state_of_their_clock(self):
@@ -88,10 +88,10 @@ class JaxLoop(ForeignTest):
                         self.assertEqual(loop.end(), 1)
                         self.assertRegex(loop.errors()[-1], r"RuntimeError: step\(\): the servers have gone back from clock [34] to 2, .*")
                     server.end()
-                    said = [loop.output().splitlines() for loop in loops]
+                    printed = [loop.output().splitlines() for loop in loops]
                 else:
-                    said = self.assert_as_expected(server, *loops)
-                for lines in said:
+                    printed = self.assert_as_expected(server, *loops)
+                for lines in printed:
                     for line, pattern in zip(lines, expected, strict=True):
                         self.assertRegex(line, f"^{pattern}$")
 

@@ -109,8 +109,8 @@ class Launch(ForeignTest):
         launched.send(signal.SIGINT)
         self.assertEqual(launched.end(), 1)
         self.assertEqual(self.summary()["status"], "stopped")
-        said = [line for line in launched.errors() if not line.startswith("paceline-server: ")]
-        self.assertEqual(said, ["imports", f"paceline.launch: the run in {self.run_dir} is over; paceline report {self.run_dir} says how it went"])
+        output = [line for line in launched.errors() if not line.startswith("paceline-server: ")]
+        self.assertEqual(output, ["imports", f"paceline.launch: the run in {self.run_dir} is over; paceline report {self.run_dir} says how it went"])
 
     def stand_in_server(self, text):
         """A folder of programs, whose paceline-server is that."""
@@ -120,15 +120,15 @@ class Launch(ForeignTest):
 
     def test_programs_have_their_time_behind_the_end_of_the_servers_however_long_those_write(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
-        writes, said = self.folder / "writes", "file=sys.stderr, flush=True)"
+        writes, output = self.folder / "writes", "file=sys.stderr, flush=True)"
         os.mkfifo(writes)
         self.run_dir.mkdir()
-        self.stand_in_server(f"import signal, sys\ndef stop(*_):\n    print('told', {said}\n    open('{writes}').close()\n"
-                             f"    print('has written', {said}\n    sys.exit(1)\nsignal.signal(signal.SIGTERM, stop)\n"
+        self.stand_in_server(f"import signal, sys\ndef stop(*_):\n    print('told', {output}\n    open('{writes}').close()\n"
+                             f"    print('has written', {output}\n    sys.exit(1)\nsignal.signal(signal.SIGTERM, stop)\n"
                              f"open('{self.run_dir}/server.log', 'w').write('training begins')\nsignal.pause()\n")
         (self.folder / "waits.py").write_text(
-            f"import signal, sys\ntry:\n    print('waits', {said}\n    signal.pause()\n"
-            f"except KeyboardInterrupt:\n    print('is interrupted', {said}\n", encoding="utf-8")
+            f"import signal, sys\ntry:\n    print('waits', {output}\n    signal.pause()\n"
+            f"except KeyboardInterrupt:\n    print('is interrupted', {output}\n", encoding="utf-8")
         launched = self.start(PYTHON, "-c", "import sys; from paceline import launch; launch._GRACE = 0.001; sys.exit(launch.main())",
                               "--programs", self.folder, self.config, "cluster.nodes=1", self.folder / "waits.py")
         launched.wait_for_line("waits")

@@ -102,8 +102,8 @@ simulate: {{compute: {{distribution: lognormal, mean: 100ms}}, metric: {{final_a
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, 100_000_000)
 
     def test_as_text(self):
-        said = self.measured(self.long_run)
-        self.assertRegex(said, rf"all nodes \(16 workers\)[^*]* COMPUTE_GRADS .* {16 * STEPS} ")
+        output = self.measured(self.long_run)
+        self.assertRegex(output, rf"all nodes \(16 workers\)[^*]* COMPUTE_GRADS .* {16 * STEPS} ")
 
     def test_unfinished(self):
         crashed = self.folder / "crashed"

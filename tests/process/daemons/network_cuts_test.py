@@ -127,12 +127,12 @@ class NetworkCuts(InNamespaces, DaemonTest):
             self.assert_ends(node, 1, rf"paceline-worker {i}: {self.server_of_run} silent for \d+\.\d s")
             self.assert_by_the_lease(node.errors()[0])
         self.assertEqual(server.end(), 1)
-        said = server.errors()
-        self.assertEqual(len(said), 3, said)
-        for line in said[:2]:
+        output = server.errors()
+        self.assertEqual(len(output), 3, output)
+        for line in output[:2]:
             self.assertRegex(line, f"^paceline-server: node [01] lost: {SILENT}$")
             self.assert_by_the_lease(line)
-        self.assertEqual(said[2], "paceline-server: every node was lost before its share was done")
+        self.assertEqual(output[2], "paceline-server: every node was lost before its share was done")
 
     # ---- with a second replica of the server, and an etcd
 
@@ -147,7 +147,7 @@ class NetworkCuts(InNamespaces, DaemonTest):
         first, nodes = self.start_cabled()
         return first, second, nodes
 
-    def assert_the_second_went_on(self, first, second, nodes):
+    def assert_the_second_continued(self, first, second, nodes):
         summary = self.assert_all_done([second], nodes, self.folder / "run.replica1", may_speak=[second, *nodes])
         self.assertEqual((summary["iterations"], summary["iterations_lost"], summary["lost_nodes"]), (ITERATIONS, 0, 0))
         self.assertEqual(first.end(), 1, first.errors())
@@ -162,7 +162,7 @@ class NetworkCuts(InNamespaces, DaemonTest):
         # Before the other one's lease had ended nobody else could, and by then that had gone silent.
         self.assertGreater(time.monotonic() - since, LEASE * 5 / 8)
         self.plug_in("server")
-        self.assert_the_second_went_on(first, second, nodes)
+        self.assert_the_second_continued(first, second, nodes)
 
     @etcd.needs_etcd
     def test_a_server_that_its_nodes_reach_and_etcd_does_not_stops_to_serve(self):
@@ -173,7 +173,7 @@ class NetworkCuts(InNamespaces, DaemonTest):
         second.wait_for_line("is served by this replica from here on, term 2")
         for name in ("etcd", "second"):
             ip("-n", "server", "route", "del", "blackhole", ADDRESS[name])
-        self.assert_the_second_went_on(first, second, nodes)
+        self.assert_the_second_continued(first, second, nodes)
 
     @etcd.needs_etcd
     def test_a_second_replica_that_is_cut_off_is_left_out_and_the_first_goes_on(self):

@@ -183,12 +183,12 @@ class Plots(DaemonTest):
         def cannot(_):
             raise ValueError("image is too large")
 
-        said = io.StringIO()
+        output = io.StringIO()
         arguments = ["plot_run", str(self.runs[0]), "--out", str(self.folder / "figures")]
         with (mock.patch.dict(self.plot_run.FIGURES, loss=cannot), mock.patch.object(sys, "argv", arguments),
-              contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO())):
+              contextlib.redirect_stderr(output), contextlib.redirect_stdout(io.StringIO())):
             self.plot_run.main()
-        self.assertEqual(said.getvalue(), "plot_run: loss: image is too large\n")
+        self.assertEqual(output.getvalue(), "plot_run: loss: image is too large\n")
         self.assertEqual(sorted(file.stem for file in (self.folder / "figures").glob("*.png")), sorted({*FIGURES} - {"loss"}))
 
     def test_a_tall_figure_has_fewer_pixels_than_matplotlib_refuses(self):

@@ -9,7 +9,7 @@ from replicated import ReplicatedRun
 
 @etcd.needs_etcd
 class ReplicaCuts(ReplicatedRun):
-    """They cost the run a hand-over, and no server."""
+    """They cost the run a reconfiguration, and no server."""
 
     def setUp(self):
         super().setUp()
@@ -42,7 +42,7 @@ class ReplicaCuts(ReplicatedRun):
     def test_a_follower_whose_connection_breaks_comes_back_by_itself_and_can_serve(self):
         servers, nodes, breaker, model = self.start_over_tcp(1, [(0, 1)], 4 * ITERATIONS)
         breaker.break_all()
-        self.wait_for_lines(self.second(), "it comes back, for which the run is handed over")
+        self.wait_for_lines(self.second(), "it comes back, for which the run is reconfigured")
         self.wait_for_lines(self.run_dir, "goes on from version", "follower has all there is")
         self.kill(servers[0][0])
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][1]], model, self.second())

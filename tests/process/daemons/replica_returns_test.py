@@ -88,7 +88,7 @@ class ReplicaReturns(ReplicatedRun):
         self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
 
     def between_two_generations(self, shards):
-        """Servers, the one that comes back, and nodes of a run that is being handed over."""
+        """Servers, the one that comes back, and nodes of a run that is being reconfigured."""
         self.configure_replicas(shards, 40 * ITERATIONS)
         self.of_returns()
         self.of_replicas.append(f"cluster.reconnect_timeout={4 * LEASE:g}s")  # for which nodes wait in vain

@@ -46,10 +46,10 @@ class Replicas(ReplicatedRun):
         model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_with_a_second_disk_that_takes_no_model()
         self.assert_as_if_nothing_had_happened(nodes, servers, model)
-        said = "\n".join(servers[1].errors())
-        self.assertRegex(said, r"the checkpoint of version \d+ is not on this replica's disk: ")
-        self.assertRegex(said, r"not on this replica's disk, though it is on the other one's: the checkpoint of version \d+ ")
-        self.assertRegex(said, r"what the run is for is not whole on this replica's disk: .*model\.bin")
+        output = "\n".join(servers[1].errors())
+        self.assertRegex(output, r"the checkpoint of version \d+ is not on this replica's disk: ")
+        self.assertRegex(output, r"not on this replica's disk, though it is on the other one's: the checkpoint of version \d+ ")
+        self.assertRegex(output, r"what the run is for is not whole on this replica's disk: .*model\.bin")
 
     def test_a_run_whose_model_is_not_on_the_disk_of_the_one_that_serves_is_not_ok(self):
         self.of_replicas.append("run.trace=true")

@@ -36,15 +36,15 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
         program = subprocess.Popen([harness.BIN / "paceline", "report", self.run_dir], stdout=its,
                                    env={**os.environ, "TERM": "xterm", **environment})
         os.close(its)
-        said = b""
+        output = b""
         try:
             while part := os.read(ours, 65536):
-                said += part
+                output += part
         except OSError:
             pass  # so ends a terminal that nobody writes to any more
         os.close(ours)
         self.assertEqual(program.wait(harness.DEADLINE), 0)
-        return said.decode().replace("\r\n", "\n")
+        return output.decode().replace("\r\n", "\n")
 
     def test_it_is_coloured_on_a_terminal_alone_and_not_where_the_user_says_so(self):
         plain = self.report(self.run_dir)

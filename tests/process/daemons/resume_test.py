@@ -128,8 +128,8 @@ class Resume(CalmRuns):
 
     def parameters_of_stages(self, *overrides):
         """As `paceline schedule` says."""
-        said = self.paceline("schedule", self.config, *self.saves, *overrides)
-        return re.findall(r"^stage \d+: layers .*, (\d+) parameters, ", said.stdout, re.M)
+        printed = self.paceline("schedule", self.config, *self.saves, *overrides)
+        return re.findall(r"^stage \d+: layers .*, (\d+) parameters, ", printed.stdout, re.M)
 
     def test_of_a_pipeline_all_stages_go_on_from_one_version(self):
         for shards in (1, 2):
@@ -234,9 +234,9 @@ class Resume(CalmRuns):
                 shutil.rmtree(one)  # of what was being written nobody knows the keys
         server = self.server(0, "--resume", *self.saves, endless, "train.batch_size=16", "train.optimizer.lr=0.5")
         self.assertEqual(server.end(), 5)
-        said = server.errors()[-1]
-        self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.5, expected 0\.01; train\.batch_size: got 16, expected 8$")
-        self.assertEqual(said.count("train.batch_size"), 1)
+        printed = server.errors()[-1]
+        self.assertRegex(printed, r"it is of another configuration: train\.optimizer\.lr: got 0\.5, expected 0\.01; train\.batch_size: got 16, expected 8$")
+        self.assertEqual(printed.count("train.batch_size"), 1)
         self.assertNotRegex("\n".join(server.errors()), "fingerprint")
 
     def test_a_signal_to_another_server_or_to_all_daemons_saves_the_last_version_too(self):

@@ -40,9 +40,9 @@ class RunScripts(ScriptTest):
         script = self.run_local()
         script.wait_for_line(harness.PROGRESS.pattern)
         for count, number in enumerate((signal.SIGUSR1, signal.SIGUSR2)):
-            said = script.lines_said()
+            printed = script.lines_printed()
             script.send(number)
-            script.line_or_end("paceline-server: asked for a checkpoint: the version behind", after=said)
+            script.line_or_end("paceline-server: asked for a checkpoint: the version behind", after=printed)
             self.wait_for_checkpoints(count + 1)
         script.send(signal.SIGTERM)
         self.assertEqual(script.end(), 1, script.errors())

@@ -206,8 +206,8 @@ class SharedMemory(DaemonTest):
 
     @staticmethod
     def takes_huge_pages(pid):
-        said = re.search(r"THP_enabled:\s*(\d)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
-        return said and said[1]
+        output = re.search(r"THP_enabled:\s*(\d)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
+        return output and output[1]
 
     def test_daemons_take_huge_pages_unless_they_are_told_not_to(self):
         self.configure()

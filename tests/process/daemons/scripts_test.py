@@ -87,8 +87,8 @@ class Scripts(ScriptTest):
     def test_a_build_makes_the_programs_where_no_more_is_said(self):
         checkout = self.checkout()
         self.stand_in(checkout / "tools/cmake", 'echo "$*" >&2\n')
-        for said, made in (((), "release --target programs"), (("debug",), "debug --target programs"), (("check", "all"), "check --target all")):
-            script = self.start_in(checkout, "scripts/build.sh", *said)
+        for printed, made in (((), "release --target programs"), (("debug",), "debug --target programs"), (("check", "all"), "check --target all")):
+            script = self.start_in(checkout, "scripts/build.sh", *printed)
             self.assertEqual((script.end(), script.errors()), (0, [f"--build build/{made}"]))
 
     def test_what_took_longest_is_named_of_what_ninja_and_ctest_write(self):
@@ -149,7 +149,7 @@ class Scripts(ScriptTest):
         for program in ("exchange", "through_server", "small_messages", "memory"):
             self.stand_in(checkout / f"tests/bench/{program}.py",
                           f"""echo "$(basename $0) $*" >>{log}; echo '{{"benchmark": "{program}", "ratio": 1.0}}'\n""")
-        for program, said in (("decision", '"benchmark": "decision"'), ("memory_bandwidth", '"benchmark": "copying"'),
+        for program, printed in (("decision", '"benchmark": "decision"'), ("memory_bandwidth", '"benchmark": "copying"'),
                               ("recorder_cost", '"cost": 1'), ("simulate", '"cost": 2')):
             self.stand_in(checkout / f"build/release/bin/bench_{program}",
                           f"""echo "$(basename $0) $*" >>{log}; echo '{{{said}}}'\n""")
@@ -256,13 +256,13 @@ run_all({[["sh", "-c", command] for command in commands]!r}, pathlib.Path({str(s
         self.assertEqual(harness.children(), [])
         begun = self.folder / "begun"
         os.mkfifo(begun)
-        for number, status, said in ((signal.SIGTERM, 3, ["stopped by SIGTERM"]), (signal.SIGHUP, 3, ["stopped by SIGHUP"]),
+        for number, status, printed in ((signal.SIGTERM, 3, ["stopped by SIGTERM"]), (signal.SIGHUP, 3, ["stopped by SIGHUP"]),
                                      (signal.SIGKILL, -9, [])):
             with self.subTest(signal=number):
                 script = self.benchmark("exec sleep 1000", f"echo begun >{begun}; exec sleep 1000")
                 self.assertEqual(begun.read_text(), "begun\n")
                 script.send(number)
-                self.assertEqual((script.end(), script.errors()), (status, said))
+                self.assertEqual((script.end(), script.errors()), (status, printed))
                 self.wait_for_no_children(script)
 
     def test_wrong_usage(self):

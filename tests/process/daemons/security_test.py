@@ -18,14 +18,14 @@ class Wiretap:
 
     def __init__(self, port):
         self._server = port
-        self._heard = []
+        self._received = []
         self._sockets = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def heard(self):
-        return b"".join(bytes(part) for part in self._heard)
+    def received(self):
+        return b"".join(bytes(part) for part in self._received)
 
     def close(self):
         for one in (self._listener, *self._sockets):
@@ -46,7 +46,7 @@ class Wiretap:
             self._sockets.append(far)
             for source, sink in ((near, far), (far, near)):
                 kept = bytearray()
-                self._heard.append(kept)
+                self._received.append(kept)
                 threading.Thread(target=self._pass_on, args=(source, sink, kept), daemon=True).start()
 
     def _pass_on(self, source, sink, kept):
@@ -130,9 +130,9 @@ class Security(DaemonTest):
         self.assertEqual((summary["status"], summary["reason"]), ("stopped", "stopped by a signal"))
         self.assertEqual(summary["lost_nodes"], 0)
         self.assertGreater(summary["iterations"], 0)
-        heard = tap.heard()
-        self.assertGreater(len(heard), 100_000)
-        self.assertNotIn(self.TENSOR, heard)
+        received = tap.received()
+        self.assertGreater(len(received), 100_000)
+        self.assertNotIn(self.TENSOR, received)
 
     def renamed(self, owner, other):
         """Keys in which node `owner`'s secret lies under the name of another node."""
@@ -148,7 +148,7 @@ class Security(DaemonTest):
         nodes = [self.node(i, f"cluster.endpoints=[tcp://127.0.0.1:{tap.port}]", "train.total_iterations=40")
                  for i in range(2)]
         self.assert_end_quietly([server, *nodes])
-        self.assertIn(self.TENSOR, tap.heard())
+        self.assertIn(self.TENSOR, tap.received())
 
     def test_shards_have_the_servers_key_and_all_nodes_may_have_one(self):
         self.configure(shards=2)

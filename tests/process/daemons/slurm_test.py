@@ -57,7 +57,7 @@ class SlurmScript(ScriptTest):
                 "SLURM_TASKS_PER_NODE": tasks, "SLURM_JOB_CPUS_PER_NODE": tasks}
 
     def test_what_cannot_be_run_is_named_and_nothing_is_started(self):
-        for environment, arguments, said in (
+        for environment, arguments, output_of in (
                 ({}, (), "run_slurm: there is no Slurm allocation here: call it inside salloc or from an sbatch script"),
                 (self.allocation(1), (), "run_slurm: job 77 has 1 tasks on 1 hosts; cluster.nodes is 2, expected a task for each "
                  "(sbatch --ntasks)"),
@@ -66,9 +66,9 @@ class SlurmScript(ScriptTest):
                 (self.allocation(3), ("--force", "--resume-or-start"), "run_slurm: --resume-or-start and --force exclude each other"),
                 (self.allocation(3), ("train.batch_size=0",),
                  'command line: train.batch_size: out of range, got "0", expected a whole number from 1 to 65536')):
-            with self.subTest(said=said):
+            with self.subTest(output_of=output_of):
                 script = self.run_slurm(*arguments, **environment)
-                self.assertEqual((script.end(), script.errors(), script.output()), (2, [said], ""))
+                self.assertEqual((script.end(), script.errors(), script.output()), (2, [output_of], ""))
                 self.assertFalse(self.run_dir.exists())
 
     def test_a_run_with_two_servers_beside_its_nodes(self):
@@ -151,11 +151,11 @@ class Slurm(ScriptTest):
     def wait_for(self, job, state, restarts=0):
         self.cluster.wait_until(f"job {job} is {state}", lambda: self.cluster.state(job) == (state, restarts) or
                                 self.cluster.state(job)[0] in set(ENDS) - {state}, 240)
-        self.assertEqual(self.cluster.state(job), (state, restarts), self.said(job))
+        self.assertEqual(self.cluster.state(job), (state, restarts), self.output_of(job))
         if state in ENDS:
             self.cluster.wait_until("the job has left its hosts", lambda: not self.cluster.ask("squeue", "-h", "-j", job))
 
-    def said(self, job):
+    def output_of(self, job):
         path = self.folder / f"{job}.out"
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
@@ -191,7 +191,7 @@ class Slurm(ScriptTest):
         iterations = 8 * (int(re.findall(r"training is over at version (\d+)", self.log())[-1]) + 50)
         job = self.submit("four_nodes", "--resume-or-start", f"train.total_iterations={iterations}")
         self.wait_for(job, "COMPLETED")
-        self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", iterations), self.said(job))
+        self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", iterations), self.output_of(job))
         return job
 
     def test_host_lists_are_read_as_scontrol_reads_them(self):
@@ -208,8 +208,8 @@ class Slurm(ScriptTest):
         for run, job in zip(("a", "b"), jobs):
             self.run_dir = self.folder / run
             self.wait_for(job, "COMPLETED")
-            self.assertIn(f"{self.run_dir}: ok", self.said(job))
-            self.assertIn("all nodes (8 workers)", self.said(job))
+            self.assertIn(f"{self.run_dir}: ok", self.output_of(job))
+            self.assertIn("all nodes (8 workers)", self.output_of(job))
             self.assertEqual(self.summary()["iterations"], 2000)
             self.assertTrue((self.run_dir / "model.bin").exists())
             written = (self.run_dir / "config.yaml").read_text(encoding="utf-8")
@@ -230,7 +230,7 @@ class Slurm(ScriptTest):
         self.wait_until_logged("is written: ", 2)
         self.cluster.ask("scancel", job)
         self.wait_for(job, "CANCELLED")
-        self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("stopped", 1), self.said(job))
+        self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("stopped", 1), self.output_of(job))
         self.assertLessEqual(self.summary()["iterations_lost"], 2)  # one of each of its workers
         self.end_run(job)
         self.assert_goes_on_where_it_stopped()
@@ -250,8 +250,8 @@ class Slurm(ScriptTest):
     def test_a_job_whose_time_runs_out_saves_and_stops(self):
         job = self.submit("four_nodes", self.ENDLESS, options=("--time=1", "--signal=B:USR1@30"))
         self.wait_for(job, "TIMEOUT")
-        self.assertIn("asked for a checkpoint", self.said(job))  # before there is a run, where the machine is slow
-        self.assertEqual(self.summary()["status"], "stopped", self.said(job))
+        self.assertIn("asked for a checkpoint", self.output_of(job))  # before there is a run, where the machine is slow
+        self.assertEqual(self.summary()["status"], "stopped", self.output_of(job))
         self.end_run(job)
         self.assert_goes_on_where_it_stopped()
 
@@ -265,7 +265,7 @@ class Slurm(ScriptTest):
         self.cluster.ask("scancel", "--batch", "--signal=USR1", job)  # as before its time runs out
         self.assert_goes_on_where_it_stopped(2)
         self.wait_for(job, "RUNNING", 2)
-        self.assertIn("run_slurm: stopping, for the job to be begun again", self.said(job))
+        self.assertIn("run_slurm: stopping, for the job to be begun again", self.output_of(job))
         self.cluster.ask("scancel", job)
         self.wait_for(job, "CANCELLED", 2)
         self.assertEqual(len(re.findall("is written: ", self.log())), 3)
@@ -286,7 +286,7 @@ class Slurm(ScriptTest):
             job = self.sbatch(*options, *words, "--out", self.folder / runs[0].partition("/")[0], *arguments)
             self.cluster.wait_until("the job has ended", lambda: not self.cluster.ask("squeue", "-h"), 240)
             for run in runs:
-                self.assertTrue((self.folder / run / "model.bin").exists(), self.said(job))
+                self.assertTrue((self.folder / run / "model.bin").exists(), self.output_of(job))
 
     def host_fails(self, host):
         """As when Slurm does not reach it any more."""
@@ -316,13 +316,13 @@ class Slurm(ScriptTest):
         self.assertEqual(self.cluster.state(job), ("RUNNING", 0))
         self.cluster.ask("scancel", job)
         self.wait_for(job, "CANCELLED")
-        self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("stopped", 1), self.said(job))
+        self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("stopped", 1), self.output_of(job))
 
     def test_a_heterogeneous_job_has_its_servers_in_its_first_component(self):
         job = self.submit("servers_apart", "train.total_iterations=100", "cluster.shards=2")
         self.cluster.wait_until("the job has ended", lambda: not self.cluster.ask("squeue", "-h"), 240)
-        self.assertIn(f"{self.run_dir}: ok", self.said(job))
-        self.assertIn("all nodes (8 workers)", self.said(job))
+        self.assertIn(f"{self.run_dir}: ok", self.output_of(job))
+        self.assertIn("all nodes (8 workers)", self.output_of(job))
 
     def test_the_second_ctrl_c_ends_all_of_a_heterogeneous_job_at_once(self):
         job = self.submit("servers_apart", self.ENDLESS)
@@ -330,7 +330,7 @@ class Slurm(ScriptTest):
         for pid in harness.daemons_of(self._process.pid, "paceline-worker"):
             os.kill(pid, signal.SIGSTOP)  # the orderly end has to wait for them
         self.cluster.ask("scancel", "--batch", "--signal=INT", job)
-        self.cluster.wait_until("it stops", lambda: "stopping (again to end at once)" in self.said(job))
+        self.cluster.wait_until("it stops", lambda: "stopping (again to end at once)" in self.output_of(job))
         self.cluster.ask("scancel", "--batch", "--signal=INT", job)
         self.wait_for(job, "FAILED")
         self.assertEqual(harness.daemons_of(self._process.pid), [])

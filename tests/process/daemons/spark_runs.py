@@ -92,7 +92,7 @@ def wait_for(file, text=""):
         threading.Event().wait(0.05)
 
 
-def say(result):
+def report(result):
     model = network()
     model.load_state_dict(result.tensors("torch"))
     x = torch.rand(1000, 2, generator=torch.Generator().manual_seed(5))
@@ -102,14 +102,14 @@ def say(result):
 
 
 def trains(spark, programs, out):
-    say(paceline.spark.train(points(spark), fit, config(out), num_workers=2, programs=programs))
+    report(paceline.spark.train(points(spark), fit, config(out), num_workers=2, programs=programs))
 
 
 def trains_in_barrier_mode(spark, programs, out):
     """With a rate that nobody has said."""
     given = config(out)
     del given["train"]["optimizer"]["lr"]
-    say(paceline.spark.train(points(spark), fit, given, num_workers=2, barrier=True, programs=programs))
+    report(paceline.spark.train(points(spark), fit, given, num_workers=2, barrier=True, programs=programs))
 
 
 def loses_an_executor(spark, programs, out):
@@ -131,7 +131,7 @@ def loses_an_executor(spark, programs, out):
                 wait_for(trained)
         return fit(worker, before_step)
 
-    say(paceline.spark.train(points(spark), loses, config(out, policy="ssp", threshold=1000), num_workers=2,
+    report(paceline.spark.train(points(spark), loses, config(out, policy="ssp", threshold=1000), num_workers=2,
                              programs=programs))
 
 
@@ -149,7 +149,7 @@ def comes_late(spark, programs, out):
             wait_for(pathlib.Path(out) / "server.log", "training begins")
         return fit(worker, before_step)
 
-    say(paceline.spark.train(points(spark), late, config(out, policy="ssp", threshold=1000), num_workers=2, min_workers=1,
+    report(paceline.spark.train(points(spark), late, config(out, policy="ssp", threshold=1000), num_workers=2, min_workers=1,
                              programs=programs))
 
 
@@ -214,10 +214,10 @@ def refuses(spark, programs, out):
             spark.sparkContext._conf.set("spark.speculation", "true")
         try:
             paceline.spark.train(frame, config=config(out), **{"fn": fit, "num_workers": 2, "programs": programs, **options})
-            said = "nothing"
+            output = "nothing"
         except (ValueError, paceline.Error) as error:
-            said = str(error)
-        print(f"{name}: {said}", f"left: {sorted(children() - before)}", sep="\n")
+            output = str(error)
+        print(f"{name}: {output}", f"left: {sorted(children() - before)}", sep="\n")
     spark.sparkContext._conf.set("spark.speculation", "false")
 
 
@@ -234,16 +234,16 @@ def fails(spark, programs, out):
                 raise ArithmeticError("no gradient today")
         return fit(worker, before_step)
 
-    def broken_behind(worker):
+    def broken_after(worker):
         fit(worker)
         raise ArithmeticError("no sum today")
 
     before = children()
-    for function, said in ((broken, "no gradient today"), (broken_behind, "no sum today")):
+    for function, output in ((broken, "no gradient today"), (broken_after, "no sum today")):
         try:
             paceline.spark.train(points(spark), function, config(out), num_workers=2, existing="replace", programs=programs)
         except Exception as error:  # Spark's, or the run's, which all its nodes have left
-            print("said:", f"ArithmeticError: {said}" in str(error))
+            print("said:", f"ArithmeticError: {output}" in str(error))
         print(f"left: {sorted(children() - before)}")
 
 

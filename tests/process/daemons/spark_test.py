@@ -124,7 +124,7 @@ class Spark(ForeignTest):
         cls.addClassCleanup(setattr, harness, "DEADLINE", deadline)
         cls._ended = {}  # sessions: exit status, what each case has said, and the last errors
 
-    def said(self, case, kind="local"):
+    def output_of(self, case, kind="local"):
         """What a case of spark_runs.py has said; the first that asks runs all of its session, to its end."""
         if kind not in self._ended:
             folder = self._shared / kind
@@ -142,11 +142,11 @@ class Spark(ForeignTest):
         return parts[case]
 
     def result(self, case, kind="local"):
-        said = self.said(case, kind)
+        output_of = self.output_of(case, kind)
         try:
-            return json.loads(said)
+            return json.loads(output_of)
         except ValueError:
-            raise AssertionError(f"{said}; {self._ended[kind]}") from None
+            raise AssertionError(f"{output_of}; {self._ended[kind]}") from None
 
     def test_two_executors_train(self):
         result = self.result("trains", "cluster")
@@ -191,7 +191,7 @@ class Spark(ForeignTest):
         self.assertGreater(result["accuracy"], 0.95)
 
     def test_bad_input_is_named_and_nothing_is_left(self):
-        said = self.said("refuses")
+        output_of = self.output_of("refuses")
         for complaint in (r"workers: num_workers: got 0, expected a whole number from 1 to 4096",
                           r"cores: num_workers: got 3, expected at most 2: the session has 2 cores, and spark\.task\.cpus is 1",
                           r"executors: num_workers: got 3, expected at most 2: the session has 4 cores, and spark\.task\.cpus is 2",
@@ -215,22 +215,22 @@ class Spark(ForeignTest):
                           r"layer: layers:1: layers\[0\]: missing key, got no out, expected dense to have kind, out, .*",
                           r"classes: column 'y': got label 2, expected 0 to 1 as the last layer has 2 outputs",
                           r"speculation: spark\.speculation: got true, expected false: a second attempt of a share would end the first"):
-            self.assertRegex(said, f"(?m)^{complaint}\nleft: \\[\\]$")
+            self.assertRegex(output_of, f"(?m)^{complaint}\nleft: \\[\\]$")
 
     def test_a_function_that_raises_ends_the_job_and_the_server(self):
-        self.assertEqual(self.said("fails"), "\n".join(["said: True\nleft: []"] * 2))
+        self.assertEqual(self.output_of("fails"), "\n".join(["said: True\nleft: []"] * 2))
 
     def test_ctrl_c_ends_the_job_and_the_server(self):
-        self.assertEqual(self.said("is_interrupted"), "interrupted\nleft: []")
+        self.assertEqual(self.output_of("is_interrupted"), "interrupted\nleft: []")
 
     def test_the_end_of_the_driver_is_the_server_s(self):
-        self.assertEqual(self.said("is_killed"), "")
+        self.assertEqual(self.output_of("is_killed"), "")
         self.assertEqual(self._ended["local"][0], -9)
         summary = json.loads((self._shared / "local/is_killed/summary.json").read_text(encoding="utf-8"))
         self.assertEqual(summary["status"], "stopped")
 
     def test_rows_are_dealt_out_evenly(self):
-        self.assertEqual(self.said("deals").splitlines(), [
+        self.assertEqual(self.output_of("deals").splitlines(), [
             "one partition: [250, 250, 250, 250]: 499500", "mostly empty: [5, 5, 5, 5]: 190", "a row each: [1, 1, 1, 1, 2]: 15",
             "200 rows lay in 2 partitions, of 100 to 100; dealt out as 4 shares, of 50 to 50",
             "column 'y': 2 values, each in every share",
@@ -242,7 +242,7 @@ class Spark(ForeignTest):
             "and 12 more columns of whole numbers, 0 of them with shares that lack a value"])
 
     def test_shares_are_larger_than_the_memory_of_their_process(self):
-        self.assertEqual(self.said("", "streams").splitlines(), [
+        self.assertEqual(self.output_of("", "streams").splitlines(), [
             "98304 rows, each 1 to 1 times", "98304 rows, each 1 to 1 times", "an RDD's rows in blocks of at most 5 MiB", "all of it: does not fit"])
 
 

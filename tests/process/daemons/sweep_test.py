@@ -61,9 +61,9 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
         # The documentation draws the columns that the file says.
         columns = dict(reversed(name.split()[:2]) for name in blocks.splitlines()[0][2:].split("  "))
         first = int(columns["s_to_target"])
-        said = (harness.SOURCE / "docs/SIMULATOR.md").read_text(encoding="utf-8")
-        self.assertEqual(re.findall(r"using 2:(\d+):(\d+):(\d+):", said), [(str(first), str(first + 1), str(first + 2))])
-        self.assertEqual(re.findall(r"`s_to_target` in\s+`sweep.dat` are (\d+) to (\d+)", said), [(str(first), str(first + 2))])
+        printed = (harness.SOURCE / "docs/SIMULATOR.md").read_text(encoding="utf-8")
+        self.assertEqual(re.findall(r"using 2:(\d+):(\d+):(\d+):", printed), [(str(first), str(first + 1), str(first + 2))])
+        self.assertEqual(re.findall(r"`s_to_target` in\s+`sweep.dat` are (\d+) to (\d+)", printed), [(str(first), str(first + 2))])
         # Started again, it has nothing left to do.
         before = self.finished("one")
         self.assertEqual(self.whole("one").errors(), [])

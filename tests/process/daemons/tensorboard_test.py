@@ -40,19 +40,19 @@ class TensorBoard(DaemonTest):
         """The scalars are the cells of curve.csv, in its order, each with its row's step and time."""
         curve = self.rows("curve.csv")
         for tag, column in COLUMNS.items():
-            said = [(event.step, event.scalars[tag]) for event in events if tag in event.scalars]
+            printed = [(event.step, event.scalars[tag]) for event in events if tag in event.scalars]
             cells, newest = [], -1
             for row in curve:  # an evaluation's row may come behind a window's, and the last version be evaluated twice
                 if row[column] and int(row["version"]) > newest:
                     newest = int(row["version"])
                     cells.append((newest, as_float(row[column])))
-            self.assertEqual(said, cells, tag)
+            self.assertEqual(printed, cells, tag)
         thresholds = {}  # of each version that no later one came before: an evaluation's row may be late
         for row in curve:
             if int(row["version"]) > max(thresholds, default=-1):
                 thresholds[int(row["version"])] = as_float(row["threshold"])
-        said = [(event.step, event.scalars["sync/threshold"]) for event in events if "sync/threshold" in event.scalars]
-        self.assertEqual(said, list(thresholds.items()))
+        printed = [(event.step, event.scalars["sync/threshold"]) for event in events if "sync/threshold" in event.scalars]
+        self.assertEqual(printed, list(thresholds.items()))
         zero = events[0].wall_time
         of_rows = [event for event in events if event.scalars and not any(tag.startswith("phases/") for tag in event.scalars)]
         rows = [row for row in curve if any(row[column] for column in COLUMNS.values())]

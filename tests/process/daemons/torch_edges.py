@@ -154,7 +154,7 @@ def refused(config, node):
     model = perceptron()
     optimizer = plain_sgd(model)
 
-    def say(what, call):
+    def report(what, call):
         try:
             call()
             print(what, "was taken")
@@ -165,55 +165,55 @@ def refused(config, node):
         return paceline.torch.attach(model, optimizer, config, node=node, **options)
     for name, wrong in (("node", -1), ("node", True), ("node", 0.0), ("local_steps", 2.5), ("local_steps", 0), ("local_steps", 2),
                         ("overrides", "a=b"), ("overrides", [1]), ("hang_timeout", "10s"), ("evaluate", 3), ("hang_timeout", 0)):
-        say("argument", lambda: attach(model, optimizer, **{name: wrong}))
-    say("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
+        report("argument", lambda: attach(model, optimizer, **{name: wrong}))
+    report("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
     spread = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 3, device="meta"))
-    say("spread", lambda: attach(spread, plain_sgd(spread)))
-    say("swapped", lambda: attach(optimizer, model))
-    say("two", lambda: attach(model, [optimizer, plain_sgd(model)]))
-    say("others", lambda: attach(model, plain_sgd(perceptron())))
-    say("nothing", lambda: attach(model, torch.optim.SGD([{"params": []}], lr=0.1)))
+    report("spread", lambda: attach(spread, plain_sgd(spread)))
+    report("swapped", lambda: attach(optimizer, model))
+    report("two", lambda: attach(model, [optimizer, plain_sgd(model)]))
+    report("others", lambda: attach(model, plain_sgd(perceptron())))
+    report("nothing", lambda: attach(model, torch.optim.SGD([{"params": []}], lr=0.1)))
     os.environ["WORLD_SIZE"] = "3"
-    say("world", lambda: attach(model, optimizer))
+    report("world", lambda: attach(model, optimizer))
     os.environ["WORLD_SIZE"] = "x"
-    say("words", lambda: attach(model, optimizer))
+    report("words", lambda: attach(model, optimizer))
     del os.environ["WORLD_SIZE"]
     os.environ["RANK"] = "-1"
-    say("rank", lambda: attach(model, optimizer, node=None))
+    report("rank", lambda: attach(model, optimizer, node=None))
     os.environ["PACELINE_LAUNCHED"] = "nonsense"
-    say("launched", lambda: attach(model, optimizer))
+    report("launched", lambda: attach(model, optimizer))
     del os.environ["PACELINE_LAUNCHED"]
-    say("mode", lambda: attach(model, optimizer, mode="both"))
+    report("mode", lambda: attach(model, optimizer, mode="both"))
     norm = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3))
     for wrong in ("none", 3, ["1.running_mean", "1.num_batches_tracked"]):
-        say("buffers", lambda: attach(norm, plain_sgd(norm), buffers=wrong))
+        report("buffers", lambda: attach(norm, plain_sgd(norm), buffers=wrong))
     norm.register_buffer("fine", torch.zeros(3, dtype=torch.float64))
-    say("buffers", lambda: attach(norm, plain_sgd(norm), buffers=["fine"]))
+    report("buffers", lambda: attach(norm, plain_sgd(norm), buffers=["fine"]))
     lazy = torch.nn.Sequential(torch.nn.LazyLinear(3))
-    say("lazy", lambda: attach(lazy, plain_sgd(lazy)))
-    say("balance", lambda: attach(model, optimizer, overrides=["train.batch_balance=speed"]))
+    report("lazy", lambda: attach(lazy, plain_sgd(lazy)))
+    report("balance", lambda: attach(model, optimizer, overrides=["train.batch_balance=speed"]))
     normed = torch.nn.utils.weight_norm(torch.nn.Linear(6, 3))
     normed(torch.zeros(1, 6))
-    say("copied", lambda: attach(normed, plain_sgd(normed), evaluate=lambda twin: (0.0, None, 1)))
-    say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))
-    say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
+    report("copied", lambda: attach(normed, plain_sgd(normed), evaluate=lambda twin: (0.0, None, 1)))
+    report("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))
+    report("local", lambda: attach(model, optimizer, mode="worker", overrides=[
         "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
-    say("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))
+    report("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))
 
     class Free(torch.optim.SGD):
         def eval(self):
             pass
-    say("free", lambda: attach(model, Free(model.parameters(), lr=0.1), mode="worker"))
+    report("free", lambda: attach(model, Free(model.parameters(), lr=0.1), mode="worker"))
     without = config + ".without"
     with open(config, encoding="utf-8") as given, open(without, "w", encoding="utf-8") as file:
         file.write(given.read().replace(", lr: 0.1", ""))
     double = perceptron().double()
     for what, *overrides in (("no rate",), ("null", "train.optimizer.lr=null"), ("rate", "train.optimizer.lr=0.01")):
-        say(what, lambda: paceline.torch.attach(double, plain_sgd(double), without, node=int(node), mode="worker", overrides=overrides))
+        report(what, lambda: paceline.torch.attach(double, plain_sgd(double), without, node=int(node), mode="worker", overrides=overrides))
     normed = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3))
     for what, *overrides in (("coded", "cluster.gradient_encoding=int8"),
                              ("stale", "train.optimizer.staleness=inverse", "sync.policy=ssp", "sync.combine=mean")):
-        say(what, lambda: attach(normed, plain_sgd(normed), overrides=overrides))
+        report(what, lambda: attach(normed, plain_sgd(normed), overrides=overrides))
 
     class Own(torch.optim.RMSprop):
         pass
@@ -229,39 +229,39 @@ def refused(config, node):
                                       ("damped", "momentum", optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
                                       ("centered", "rmsprop", optim.RMSprop, {"centered": True}),
                                       ("slowed", "adagrad", optim.Adagrad, {"lr_decay": 0.1})):
-        say(what, lambda: of_kind(kind, make, **options))
+        report(what, lambda: of_kind(kind, make, **options))
     for kind, make in (("momentum", optim.SGD), ("lars", optim.SGD), ("adam", optim.Adam), ("adam", optim.AdamW), ("lamb", optim.AdamW),
                        ("adagrad", optim.Adagrad), ("rmsprop", Own), ("adadelta", optim.Adadelta)):
-        say(f"{kind} by {make.__name__}", lambda: of_kind(kind, make))
+        report(f"{kind} by {make.__name__}", lambda: of_kind(kind, make))
     decay = ("weight_decay=0.01", "decoupled=true")
     for what, make, others in (("decay", optim.AdamW, decay[:1]), ("no decay", optim.Adam, decay), ("decay of both", optim.AdamW, decay)):
-        say(what, lambda: of_kind("adam", make, *others))
+        report(what, lambda: of_kind("adam", make, *others))
     unlike = [{"params": [p], "betas": (beta, 0.999)} for p, beta in zip(double.parameters(), (0.9, 0.8, 0.9, 0.9))]
-    say("groups", lambda: of_kind("adam", optim.Adam, groups=unlike))
+    report("groups", lambda: of_kind("adam", optim.Adam, groups=unlike))
     servers = {"kind": "adam", "lr": "0.001", "beta1": "0.9", "beta2": "0.999", "epsilon": "1e-08", "weight_decay": "0", "decoupled": "false",
                "rho": "0.99"}
-    for kind, own, said in (
+    for kind, own, output in (
             ("adam", optim.AdamW(model.parameters(), betas=(0.8, 0.999), eps=1e-3), {"lr", "beta1"}),
             ("adam", optim.Adam([{"params": [p], "weight_decay": d} for p, d in zip(model.parameters(), (0.0, 0.5))]), set()),
             ("rmsprop", optim.RMSprop(model.parameters(), lr=0.001, alpha=0.9), set())):
-        print("differ:", rules.defaults_that_differ(own, lambda key: {**servers, "kind": kind}[key.rpartition(".")[2]], said))
+        print("differ:", rules.defaults_that_differ(own, lambda key: {**servers, "kind": kind}[key.rpartition(".")[2]], output))
     for rate in ("0.1", "0.5", "1", "3.2"):
-        told = []
-        _outer.warn(types.SimpleNamespace(value={"train.optimizer.lr": rate}.get, warn=told.append))
-        print("outer:", rate, len(told), *told)
-    say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
-    say("parallel", lambda: attach((inner := torch.nn.Sequential(torch.nn.DataParallel(model))), plain_sgd(inner)))
-    say("parallel", lambda: attach(type("Mine", (torch.nn.DataParallel,), {})(model), optimizer))
+        printed = []
+        _outer.warn(types.SimpleNamespace(value={"train.optimizer.lr": rate}.get, warn=printed.append))
+        print("outer:", rate, len(printed), *printed)
+    report("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
+    report("parallel", lambda: attach((inner := torch.nn.Sequential(torch.nn.DataParallel(model))), plain_sgd(inner)))
+    report("parallel", lambda: attach(type("Mine", (torch.nn.DataParallel,), {})(model), optimizer))
     parts = perceptron()
     parts[0].weight.placements = ()  # as a DTensor has
-    say("parts", lambda: attach(parts, plain_sgd(parts)))
+    report("parts", lambda: attach(parts, plain_sgd(parts)))
     with attach(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25), overrides=["data.path=pictures"]):
-        say("twice", lambda: attach(model, plain_sgd(model)))
-        say("shared", lambda: attach(perceptron(), optimizer))
-        say("closure", lambda: optimizer.step(lambda: None))
-        say("assigned", lambda: model.load_state_dict({n: t.clone() for n, t in model.state_dict().items()}, assign=True))
+        report("twice", lambda: attach(model, plain_sgd(model)))
+        report("shared", lambda: attach(perceptron(), optimizer))
+        report("closure", lambda: optimizer.step(lambda: None))
+        report("assigned", lambda: model.load_state_dict({n: t.clone() for n, t in model.state_dict().items()}, assign=True))
         optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
-        say("added", optimizer.step)
+        report("added", optimizer.step)
 
 
 def stops(config, kept, forgets, dies_at="-1"):
@@ -361,15 +361,15 @@ def loaded(_, __):
     """States of which clocks a loop may load, where its run goes on at 5."""
     import types
     from paceline._resumed import Resumed
-    for policy, comes_back, clock in itertools.product(("bsp", "ssp"), (True, False), (4, 5, 6)):
-        said = []
-        worker = types.SimpleNamespace(clock=5, existing="continue", value={"sync.policy": policy}.get, warn=said.append)
-        resumed = Resumed(worker, comes_back)
+    for policy, rejoins, clock in itertools.product(("bsp", "ssp"), (True, False), (4, 5, 6)):
+        output = []
+        worker = types.SimpleNamespace(clock=5, existing="continue", value={"sync.policy": policy}.get, warn=output.append)
+        resumed = Resumed(worker, rejoins)
         try:
             resumed.check_clock({"clock": clock})
-            print(policy, comes_back, clock, "is loaded", *said)
+            print(policy, rejoins, clock, "is loaded", *output)
         except ValueError as error:
-            print(policy, comes_back, clock, "is refused:", error)
+            print(policy, rejoins, clock, "is refused:", error)
     for apply, over in itertools.product(("versioned", "eager"), (False, True)):  # its last, of a stopped run
         worker.value = {"sync.policy": "ssp", "sync.apply": apply}.get
         try:
@@ -377,10 +377,10 @@ def loaded(_, __):
             print(apply, over, "is loaded")
         except ValueError:
             print(apply, over, "is refused")
-    said.clear()
+    output.clear()
     for _ in range(2):
         resumed.warn_if_not_loaded("it begins anew")
-    print(*said)
+    print(*output)
 
 
 def zeros(_, __):

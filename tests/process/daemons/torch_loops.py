@@ -229,7 +229,7 @@ class Drawn(torch.nn.Module):
         return weight
 
 
-def looked_at():
+def evaluated():
     """What a node sends of a spectral norm beside others leaves them, and the generator, as they were."""
     from paceline.torch.spectral import vectors_to_send
     from torch.nn.utils import parametrizations, parametrize
@@ -247,7 +247,7 @@ def looked_at():
 def woven(config, node, mode, local_steps, own):
     """Nodes of unlike seeds, and a final model in one of another, are as plain loops that begin with node 0's whole state."""
     import paceline.torch
-    looked_at()
+    evaluated()
     nodes, rounds, node, local_steps = 2, 3, int(node), int(local_steps)
     torch.set_num_threads(1)
 
@@ -375,9 +375,9 @@ def unusual(config, node):
     torch.set_num_threads(1)
     model, twin = Model(), Model()
     train(twin, optimizer_of(twin), 6)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as output:
         attached = paceline.torch.attach(model, optimizer := optimizer_of(model), config, node=int(node))
-    print("warned:", [str(each.message) for each in said if each.filename == __file__])
+    print("warned:", [str(each.message) for each in output if each.filename == __file__])
     with attached:
         model.load_state_dict({name: tensor + 1 for name, tensor in model.state_dict().items()})
         optimizer.step()  # without a gradient: it brings the run's parameters back
@@ -472,9 +472,9 @@ def surprising(config, node, overlap):
     twin, model = compiled(), compiled()
     train(twin, Twice(twin.parameters(), lr=0.2, momentum=0.9))
     optimizer = Twice(model.parameters(), lr=0.2, momentum=0.9)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as output:
         attached = paceline.torch.attach(model, optimizer, config, node=int(node), overlap=overlap == "overlap")
-    print("warned:", any("the model is compiled" in str(each.message) and each.filename == __file__ for each in said))
+    print("warned:", any("the model is compiled" in str(each.message) and each.filename == __file__ for each in output))
     with attached as run:
         assert [t[0] for t in run.worker.tensors][0] == "unused.weight", run.worker.tensors
         train(model, optimizer)

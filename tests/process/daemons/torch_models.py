@@ -74,6 +74,6 @@ def measure_of(shape):
     def measure(model):
         assert not model.training
         x, y = (each.to(next(model.parameters()).device) for each in batch(STEPS, 0, shape))
-        said = model(x)
-        return torch.nn.functional.cross_entropy(said, y), (said.argmax(1) == y).sum(), len(y)
+        output = model(x)
+        return torch.nn.functional.cross_entropy(output, y), (output.argmax(1) == y).sum(), len(y)
     return measure

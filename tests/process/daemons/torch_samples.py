@@ -15,7 +15,7 @@ def counted(config, node):
     """What each round says of its samples: of two passes and one backward(), behind gradients that were thrown away, and beside copies
     of the model, which train elsewhere."""
     import paceline.torch
-    model, said = perceptron(), []
+    model, output = perceptron(), []
     optimizer = plain_sgd(model)
 
     def loss_of(made, step):
@@ -23,7 +23,7 @@ def counted(config, node):
         return torch.nn.functional.cross_entropy(made(x), y)
     with paceline.torch.attach(model, optimizer, config, node=int(node)) as run:
         finish = run.worker.finish
-        run.worker.finish = lambda loss, **named: said.append((loss, named["samples"])) or finish(loss, **named)
+        run.worker.finish = lambda loss, **named: output.append((loss, named["samples"])) or finish(loss, **named)
         torch.save(model, file := io.BytesIO())
         file.seek(0)
         for made in (copy.deepcopy(model), copy.copy(model), torch.load(file, weights_only=False)):
@@ -39,8 +39,8 @@ def counted(config, node):
             sum(losses).backward()
             optimizer.step()
             optimizer.zero_grad()
-            assert said[-1] == (losses[0].item(), SAMPLES * passes), (step, said, losses)
-        print("counted:", len(said))
+            assert output[-1] == (losses[0].item(), SAMPLES * passes), (step, output, losses)
+        print("counted:", len(output))
 
 
 def compiles(config, node):
@@ -58,14 +58,14 @@ def compiles(config, node):
             optimizer.zero_grad()
             each()
         return len(graphs)
-    model, said = perceptron(), []
+    model, output = perceptron(), []
     optimizer, twin = plain_sgd(model), perceptron()
     alone = steps(twin, plain_sgd(twin))
     with paceline.torch.attach(model, optimizer, config, node=int(node)) as run:
         finish = run.worker.finish
-        run.worker.finish = lambda loss, **named: said.append(named["samples"]) or finish(loss, **named)
-        here = steps(model, optimizer, lambda: said.append(run.position))
-    assert said == [each for step in range(12) for each in (2 * SAMPLES, (step + 1) * 2 * SAMPLES)], said
+        run.worker.finish = lambda loss, **named: output.append(named["samples"]) or finish(loss, **named)
+        here = steps(model, optimizer, lambda: output.append(run.position))
+    assert output == [each for step in range(12) for each in (2 * SAMPLES, (step + 1) * 2 * SAMPLES)], output
     print("compiled:", alone, here)
 
 
@@ -73,12 +73,12 @@ def unseen(config, node, local_steps):
     """Rounds of which model() sees nothing in training: their samples are report()'s, or train.batch_size a step."""
     import paceline.torch
     model, steps = perceptron(), int(local_steps)
-    optimizer, said = plain_sgd(model), []
+    optimizer, output = plain_sgd(model), []
     ways = {"eval": lambda x: model(x), "part": lambda x: model[2](model[1](model[0](x))), "reported": lambda x: model(x)}
     with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker" if steps > 1 else "server",
                                local_steps=steps) as run:
         finish = run.worker.finish
-        run.worker.finish = lambda loss, **named: said.append((loss > 0, named["samples"])) or finish(loss, **named)
+        run.worker.finish = lambda loss, **named: output.append((loss > 0, named["samples"])) or finish(loss, **named)
         for way, forward in ways.items():
             model.train(way == "part")
             for step in range(steps):
@@ -89,7 +89,7 @@ def unseen(config, node, local_steps):
                 if way != "part":
                     run.report(loss, samples=5 if way == "reported" else None)
                 optimizer.step()
-            print(way, *said.pop(), run.position)
+            print(way, *output.pop(), run.position)
 
 
 if __name__ == "__main__":

@@ -26,17 +26,17 @@ class TorchStages(ForeignTest):
         self.assert_ends(server, 0)
         return [loop.output() for loop in loops]
 
-    def assert_equal(self, said, within=1e-6):
-        for output in said:
+    def assert_equal(self, printed, within=1e-6):
+        for output in printed:
             self.assertLess(float(re.search("worst: (.*)", output)[1]), within)
-        self.assertLess(float(re.search("model: (.*)", said[0])[1]), within)
+        self.assertLess(float(re.search("model: (.*)", printed[0])[1]), within)
 
     def test_three_stages_are_plain_pytorch_with_the_whole_mini_batch(self):
         self.configure_stages("stages: 3, micro_batches: 5, schedule: 1f1b, rematerialize: on", 3)
         self.assert_equal(self.ended("equal", 3, "perceptron", "2+3+2"))
-        said = self.summary()["pipeline"]
-        self.assertEqual((said["stages"], said["micro_batches"], len(said["idle_for_next_seconds"])), (3, 5, 3))
-        self.assertTrue(all(each > 0 for each in said["peak_activation_bytes"]))
+        printed = self.summary()["pipeline"]
+        self.assertEqual((printed["stages"], printed["micro_batches"], len(printed["idle_for_next_seconds"])), (3, 5, 3))
+        self.assertTrue(all(each > 0 for each in printed["peak_activation_bytes"]))
 
     def test_two_groups_are_plain_pytorch_with_twice_the_mini_batch(self):
         self.configure_stages("stages: 2, micro_batches: 16, schedule: gpipe", 4)
@@ -46,9 +46,9 @@ class TorchStages(ForeignTest):
 
     def test_two_groups_that_sum_among_themselves_are_plain_pytorch_and_refuse_a_smaller_mini_batch(self):
         self.configure_stages("stages: 2, micro_batches: 4", 4, more="exchange: {kind: allreduce, on_loss: stop}\n")
-        said = self.ended("equal", 4, "perceptron", "3+4")
-        self.assert_equal(said)
-        for output in said:
+        printed = self.ended("equal", 4, "perceptron", "3+4")
+        self.assert_equal(printed)
+        for output in printed:
             self.assertRegex(output, r"refused: .*a mini-batch of 13 samples, expected 16 with exchange\.kind: allreduce")
         self.assertGreater(self.summary()["bytes_reduced"], 0)
 
@@ -141,7 +141,7 @@ class TorchStages(ForeignTest):
         self.configure_stages("stages: 2, micro_batches: 4", 2)
         loop = self.loop("refused", 0)
         self.assertEqual(loop.end(), 0, loop.errors())
-        said = loop.output()
+        printed = loop.output()
         for complaint in (r"module: model: got a Linear, expected a torch\.nn\.Sequential",
                           r"parallel: module '0': got a DataParallel, expected the model itself \(model\.module\)",
                           r"sum: balance: got \[2, 2\], expected numbers above 0 that add up to the 7 modules",
@@ -153,7 +153,7 @@ class TorchStages(ForeignTest):
                           r"attached: pipeline\.stages: got 2, and no stage of the loop's model",
                           r"cut: \[3, 1\] \[2, 2, 4\] \[2, 1\]",
                           r"balance: 7"):
-            self.assertRegex(said, complaint)
+            self.assertRegex(printed, complaint)
 
 
 if __name__ == "__main__":

@@ -152,11 +152,11 @@ class TorchLoop(ForeignTest):
                             "expected the same parameters in the same order",
                             "refused: load_state_dict(): got a state without its optimizer's 'parameters', as earlier versions made it, "
                             "expected one that this version's state_dict() made"]
-                said = loop.output().splitlines()
+                printed = loop.output().splitlines()
                 if killed == "no hook":
-                    self.assertRegex(said[0], r"optimizer\.step\(\): the servers have gone back from clock [678] to 5, expected attach\(…, "
+                    self.assertRegex(printed[0], r"optimizer\.step\(\): the servers have gone back from clock [678] to 5, expected attach\(…, "
                                      r"on_resume=…\), which loads the optimizer's state of then; or a resume of the run")
-                self.assertEqual(said[1 if killed == "no hook" else 0:], {
+                self.assertEqual(printed[1 if killed == "no hook" else 0:], {
                     "nothing": ["clock: 12"], "no hook": ["clock: 5"]}.get(killed, ["goes on at: 5", *refusals, "clock: 12"]))
             if killed == "no hook":
                 server.end()
@@ -328,7 +328,7 @@ class TorchLoop(ForeignTest):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
         server, loop = self.server(0), self.loop("refused", 0, of="torch_edges.py")
         self.assertEqual(loop.end(), 0)
-        said = loop.output()
+        printed = loop.output()
         for what, got, kind, expected in (
                 ("kind", "RMSprop", "sgd", "SGD"), ("subclass", "Own", "sgd", "SGD"), ("adam", "Adam", "sgd", "SGD"),
                 ("no kind", "NAdam", "adam", "Adam or AdamW"), ("rule", "amsgrad=True", "adam", "False"),
@@ -336,9 +336,9 @@ class TorchLoop(ForeignTest):
                 ("damped", "dampening=0.5", "momentum", "0.0"), ("centered", "centered=True", "rmsprop", "False"),
                 ("slowed", "lr_decay=0.1", "adagrad", "0.0")):
             self.assertIn(f"{what}: optimizer: got {got} with mode='server' and train.optimizer.kind {kind}, expected {expected}, "
-                          "another kind, or mode='worker'", said)
-        self.assertEqual(len(re.findall(r"(?m)^\w+ by \w+: parameter '0\.weight': got torch\.float64", said)), 8, said)
-        self.assertEqual(len(re.findall(r"(?m)^argument: (\w+): got .*, expected ", said)), 11, said)
+                          "another kind, or mode='worker'", printed)
+        self.assertEqual(len(re.findall(r"(?m)^\w+ by \w+: parameter '0\.weight': got torch\.float64", printed)), 8, printed)
+        self.assertEqual(len(re.findall(r"(?m)^argument: (\w+): got .*, expected ", printed)), 11, printed)
         for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
                           r"spread: parameter '1\.weight': got device meta, expected cpu, where '0\.weight' is: a model on one device",
                           r"shared: optimizer: it is attached already, .*",
@@ -379,13 +379,13 @@ class TorchLoop(ForeignTest):
                           r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
                           r"added: optimizer: steps 'a tensor that is not the model's'.*"):
-            self.assertRegex(said, complaint)
+            self.assertRegex(printed, complaint)
         is_, own = "train.optimizer.{} is {}", ", the local optimizer's "
-        self.assertEqual(re.findall("(?m)^differ: (.*)$", said), [str([is_.format(key, servers) + own + local for key, servers, local in differ])
+        self.assertEqual(re.findall("(?m)^differ: (.*)$", printed), [str([is_.format(key, servers) + own + local for key, servers, local in differ])
                                                                   for differ in (
             (("epsilon", "1e-08", "0.001"), ("weight_decay", "0", "0.01"), ("decoupled", "false", "true")),
             (("weight_decay", "0", "0.5"),), (("rho", "0.99", "0.9"),))])
-        self.assertEqual(re.findall(r"(?m)^outer: (\S+) (\d)", said), [("0.1", "1"), ("0.5", "0"), ("1", "0"), ("3.2", "1")])
+        self.assertEqual(re.findall(r"(?m)^outer: (\S+) (\d)", printed), [("0.1", "1"), ("0.5", "0"), ("1", "0"), ("3.2", "1")])
         self.assertEqual(server.end(), 0, server.errors())
         self.assertEqual(re.findall("warning (.*)", (self.run_dir / "worker-0.log").read_text(encoding="utf-8")), [
             "the configuration says data, expected none: this program has not imported paceline.data, which reads it",
@@ -437,8 +437,8 @@ class TorchLaunch(ForeignTest):
             launched = self.launch("--existing", "continue", "checkpoint.every_clocks=5", loop, "stops", self.config, self.folder / "state",
                                    -1, dies_at)
             self.assertEqual(launched.end(), status, launched.errors())
-        said = sorted(launched.output().splitlines())
-        self.assertEqual(said, [f"{node}: from 13 to 20, {20 * 2 * 8} samples, stopped: False" for node in range(2)])
+        printed = sorted(launched.output().splitlines())
+        self.assertEqual(printed, [f"{node}: from 13 to 20, {20 * 2 * 8} samples, stopped: False" for node in range(2)])
         self.assertNotIn("load_state_dict()", "\n".join(launched.errors()))
 
     def test_torchrun_says_which_node_a_program_is(self):

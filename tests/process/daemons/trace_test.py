@@ -187,7 +187,7 @@ class Traces(DaemonTest):
         path = self.run_dir / "trace.json"
         text = path.read_text(encoding="utf-8")
         within_a_token = text.index('"ts"', len(text) // 2) + 2  # behind a } or a comma it would be cut off, but no fault
-        for damaged, said in ((text[:within_a_token], rf"{path}:\d+: no event: "),
+        for damaged, output in ((text[:within_a_token], rf"{path}:\d+: no event: "),
                               (text.replace('"name":"grant"', '"name":"gift"', 1), rf'{path}:\d+: a decision "gift"'),
                               (text.replace("paceline_trace", "trace"), rf"{path}:1: no trace of Paceline's: ")):
             path.write_text(damaged, encoding="utf-8")
@@ -195,7 +195,7 @@ class Traces(DaemonTest):
                                                         self.run_dir, "train.total_iterations=40", "sync.policy=bsp")):
                 refused = self.paceline(*command)
                 self.assertEqual((refused.returncode, refused.stdout), (2, ""), command)
-                self.assertRegex(refused.stderr, f"^paceline {command[0]}: {said}")
+                self.assertRegex(refused.stderr, f"^paceline {command[0]}: {output}")
 
     def test_a_simulation_computes_as_long_as_the_traced_run(self):
         self.traced_run(iterations=40)

@@ -104,8 +104,8 @@ class Browser:
             with self._http.open(request, timeout=DEADLINE) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
-            said = json.load(error)["value"]
-            raise AssertionError(f"{method} {path}: {said['error']}: {said['message'].splitlines()[0]}") from None
+            output = json.load(error)["value"]
+            raise AssertionError(f"{method} {path}: {output['error']}: {output['message'].splitlines()[0]}") from None
 
     # ---- the window
 

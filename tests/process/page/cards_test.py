@@ -46,8 +46,8 @@ class CardsOfRuns(PageTest):
 
     def test_a_summary_says_it_all(self):
         summary = {"status": "ok", "policy": "bsp", "nodes": 1, "threads_per_node": 2, "final_threshold": None}
-        (state, said), (other, _) = self.cards({"summary": summary, "known": {"status": "stopped", "policy": "asp"}}, {})
-        self.assertEqual((state, said["policy"], said["final threshold"], other), ("ok", "bsp", "∞", "unfinished"))
+        (state, output), (other, _) = self.cards({"summary": summary, "known": {"status": "stopped", "policy": "asp"}}, {})
+        self.assertEqual((state, output["policy"], output["final threshold"], other), ("ok", "bsp", "∞", "unfinished"))
         self.assertTrue(self.has_whole_summaries())
         heading, *_ = self.browser.evaluate(browser.TABLE, "#whole-summaries")
         self.assertEqual(heading, ["key", "0"])
@@ -60,8 +60,8 @@ class CardsOfRuns(PageTest):
     def test_an_all_reduce_says_what_it_sent_how_fast_and_by_which_algorithms(self):
         algorithms = ["up to 64 floats: ring 0.91 ms, tree 1.1 ms: <b>ring</b>", "all: torus"]
         summary = {"status": "ok", "policy": "bsp", "bytes_reduced": 81234567, "bus_bytes_per_second": 2.5e9, "algorithms": algorithms}
-        (_, said), (_, served) = self.cards({"summary": summary}, {"summary": {"status": "ok", "policy": "bsp"}})
-        self.assertEqual((said["reduced, between nodes"], said["bus bandwidth"]), ("81.235 MB", "2\u202f500.000 MB / s"))
+        (_, output), (_, served) = self.cards({"summary": summary}, {"summary": {"status": "ok", "policy": "bsp"}})
+        self.assertEqual((output["reduced, between nodes"], output["bus bandwidth"]), ("81.235 MB", "2\u202f500.000 MB / s"))
         self.assertNotIn("bus bandwidth", served)
         lines = self.browser.evaluate("return [...document.querySelectorAll('.card .sums li')].map((line) => line.textContent)")
         self.assertEqual(lines, [f"summed, {line}" for line in algorithms])
@@ -77,9 +77,9 @@ class CardsOfRuns(PageTest):
         self.assertEqual([[card.get(name) for name in ("rounds", "local steps", "mini-batches computed", "largest clock gap")] for card in cards], [
             ["200", "10", None, "1 rounds"], ["200", "10 at most, in 20ms", "1\u202f234", "1 rounds"],
             ["200", "10 on average", None, "1 rounds"], [None, None, None, "1 iterations"]])
-        said = self.browser.evaluate("return [...document.querySelectorAll('.card .samples li')].map((line) => line.textContent)")
-        self.assertEqual(said[0], "node 0: 224 samples in a round at last, 96 to 240 in the run")
-        self.assertEqual((len(said), said[-1]), (9, "and of 1\u202f192 more nodes"))
+        output = self.browser.evaluate("return [...document.querySelectorAll('.card .samples li')].map((line) => line.textContent)")
+        self.assertEqual(output[0], "node 0: 224 samples in a round at last, 96 to 240 in the run")
+        self.assertEqual((len(output), output[-1]), (9, "and of 1\u202f192 more nodes"))
 
 
 if __name__ == "__main__":

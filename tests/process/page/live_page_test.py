@@ -87,13 +87,13 @@ class LivePage(DaemonTest):
                     self.assertEqual(window.log(), [])
             servers[0].send(signal.SIGTERM)
             over = "The run is over: below is its report."
-            said = self.wait(window, f"const over = document.querySelector('.connection').textContent === '{over}';"
+            output = self.wait(window, f"const over = document.querySelector('.connection').textContent === '{over}';"
                                      "return over && Object.fromEntries([...document.querySelectorAll('[data-live]')]"
                                      ".map((shown) => [shown.dataset.live, shown.textContent]));")
             for name in REPORT:
                 self.assertGreater(window.evaluate(FILLED % name), 0, name)
             shown = window.evaluate("return [...document.querySelectorAll('[data-key=final_version]')].map((s) => s.textContent)")
-            self.assertEqual(shown, [said["version"]])
+            self.assertEqual(shown, [output["version"]])
             self.assertEqual(window.evaluate("return document.querySelectorAll('[id$=-live]').length"), 0)
             # The page may have asked for the newest curves just when the server ended: the browser says so, not the page.
             self.assertEqual([line for line in window.log() if "/data.json - Failed to load" not in line], [])
@@ -103,12 +103,12 @@ class LivePage(DaemonTest):
         for program in servers + nodes:
             program.end()
         summary = self.summary()
-        self.assertEqual(int(said["version"].replace("\u202f", "")), summary["final_version"])
-        self.assertEqual(int(said["iterations"].split(" of ")[0].replace("\u202f", "")), summary["iterations"])
-        self.assertEqual(said["rounds"].replace("\u202f", ""), f"{summary['rounds']} of 50000000")
-        self.assertEqual((said["local_steps"], said["learning_rate"]), ("2", "0.01"))
-        self.assertGreaterEqual(int(said["computed"].replace("\u202f", "")), summary["iterations"])
-        self.assertIn("stopped", said["state"])
+        self.assertEqual(int(output["version"].replace("\u202f", "")), summary["final_version"])
+        self.assertEqual(int(output["iterations"].split(" of ")[0].replace("\u202f", "")), summary["iterations"])
+        self.assertEqual(output["rounds"].replace("\u202f", ""), f"{summary['rounds']} of 50000000")
+        self.assertEqual((output["local_steps"], output["learning_rate"]), ("2", "0.01"))
+        self.assertGreaterEqual(int(output["computed"].replace("\u202f", "")), summary["iterations"])
+        self.assertIn("stopped", output["state"])
 
     def wait(self, window, condition):
         return window.evaluate(WAIT, condition)

@@ -33,14 +33,14 @@ class ReportNumbers(ThreePolicies):
         scales = {"test_accuracy": 100, "bytes_pushed": 1e-6, "bytes_pulled": 1e-6, "bytes_shared": 1e-6}
         self.assertEqual(len(cards), len(self.runs))
         for run, card in zip(self.runs, cards):
-            said = leaves(self.summary(run))
-            self.assertEqual(card.pop("policy"), said["policy"])
-            if said["final_threshold"] is None:
+            output = leaves(self.summary(run))
+            self.assertEqual(card.pop("policy"), output["policy"])
+            if output["final_threshold"] is None:
                 self.assertEqual(card.pop("final_threshold"), "\u221e")
             self.assertGreaterEqual(len(card), 8)
             for key, text in card.items():
                 digits = len(text.partition(".")[2])
-                self.assertAlmostEqual(number(text), said[key] * scales.get(key, 1), delta=0.501 * 10 ** -digits, msg=key)
+                self.assertAlmostEqual(number(text), output[key] * scales.get(key, 1), delta=0.501 * 10 ** -digits, msg=key)
 
     def test_all_of_the_summaries_is_there_to_the_last_digit(self):
         self.browser.show(self.page)
@@ -86,13 +86,13 @@ class ReportNumbers(ThreePolicies):
         self.browser.show(self.page)
         for place, run in enumerate(self.runs):
             with open(run / "phases.csv", encoding="utf-8") as file:
-                said = {(row["node"], row["thread"], row["phase"]): row for row in csv.DictReader(file)}
+                output = {(row["node"], row["thread"], row["phase"]): row for row in csv.DictReader(file)}
             heading, *rows = self.browser.evaluate(browser.TABLE, f"#phases-nodes-{place} details")
             columns = [name.removesuffix(" s") for name in heading[1:]]
-            self.assertEqual((columns[-2:], {*columns[:-1]}), (["unaccounted", "all"], {phase for _, _, phase in said}))
+            self.assertEqual((columns[-2:], {*columns[:-1]}), (["unaccounted", "all"], {phase for _, _, phase in output}))
             self.assertEqual([row[0] for row in rows], ["node 0, 2 workers", "node 1, 2 workers"])
             for node, row in enumerate(rows):
-                expected = [sum(float(said[str(node), str(thread), phase]["total_seconds"]) for thread in range(2)) / 2
+                expected = [sum(float(output[str(node), str(thread), phase]["total_seconds"]) for thread in range(2)) / 2
                             for phase in columns[:-1]]
                 for text, seconds, phase in zip(row[1:], [*expected, sum(expected)], columns, strict=True):
                     self.assertAlmostEqual(number(text), seconds, delta=0.000501, msg=phase)
@@ -104,7 +104,7 @@ class ReportNumbers(ThreePolicies):
             self.assertEqual(heading[2:], ["count", "total s", "share %", "mean ms", "p50 ms", "p95 ms", "hidden s"])
             self.assertEqual(len(rows), 4 * 9)
             for worker, phase, *numbers in rows:
-                of = said[(*worker.split("."), phase)]
+                of = output[(*worker.split("."), phase)]
                 self.assertEqual(numbers[0], of["count"])
                 for text, key, scale in zip(numbers[1:], ("total_seconds", "share", "mean_ms", "p50_ms", "p95_ms", "hidden_seconds"),
                                             (1, 100, 1, 1, 1, 1), strict=True):

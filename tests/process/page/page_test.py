@@ -56,9 +56,9 @@ class ReportPage(ThreePolicies):
         shown = dict.fromkeys(PHASES, 0)
         if figure == "phases-runs":
             for run in self.runs:
-                said = self.summary(run)
-                for phase, of in said["phases"].items():
-                    shown[phase] += of["total_seconds"] > 0.05 * said["wall_seconds"] * said["workers"]
+                output = self.summary(run)
+                for phase, of in output["phases"].items():
+                    shown[phase] += of["total_seconds"] > 0.05 * output["wall_seconds"] * output["workers"]
             return list(shown.values())
         _, kind, place = figure.split("-")
         with open(self.runs[int(place)] / "phases.csv", encoding="utf-8") as file:
@@ -101,11 +101,11 @@ class ReportPage(ThreePolicies):
     def test_a_run_whose_nodes_could_not_report_shows_what_they_had_said(self):
         failed = self.folder / "failed"
         shutil.copytree(self.runs[0], failed)
-        said = self.summary(failed)
-        for phase in said["phases"].values():
+        output = self.summary(failed)
+        for phase in output["phases"].values():
             phase.update(total_seconds=0.0, count=0, mean_ms=0.0)
-        said.update(status="failed", unaccounted_seconds=0.0)
-        (failed / "summary.json").write_text(json.dumps(said), encoding="utf-8")
+        output.update(status="failed", unaccounted_seconds=0.0)
+        (failed / "summary.json").write_text(json.dumps(output), encoding="utf-8")
         with open(failed / "phases.csv", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         (failed / "phases_so_far.csv").write_text("node,thread,phase,total_seconds\n" + "".join(
@@ -179,10 +179,10 @@ class ReportPage(ThreePolicies):
         self.browser.show(page)
         self.assert_marks(["accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "learning-rate", "threshold", "lpr",
                            "staleness-clocks", "staleness-gradients", "gaps-0", "timeline-0", "rates"])
-        said = self.browser.evaluate("return [...document.querySelectorAll('.card')].map((card) => card.innerText)")
-        self.assertRegex(said[0], r"(?s)crashed unfinished.*no summary.json.*phases.csv:1: header is 'node,thread', expected")
+        output = self.browser.evaluate("return [...document.querySelectorAll('.card')].map((card) => card.innerText)")
+        self.assertRegex(output[0], r"(?s)crashed unfinished.*no summary.json.*phases.csv:1: header is 'node,thread', expected")
         for name in ("summary.json", "phases.csv", "curve.csv", "staleness.csv", "config.yaml"):
-            self.assertIn(name, said[1])
+            self.assertIn(name, output[1])
         self.assert_quiet(page)
 
     def test_no_name_and_no_text_of_a_run_becomes_markup(self):

@@ -76,9 +76,9 @@ class PipelinePage(PageTest):
 
     def test_the_step_is_one_of_the_trace_and_the_stages_are_those_of_the_summary(self):
         self.browser.show(self.page)
-        said = self.browser.evaluate("return document.querySelector('#pipeline-0 figcaption').textContent")
-        clock = int(re.search(r"step of clock (\d+), the median of 10 ", said).group(1))
-        self.assertIn("(K − 1) / (M + K − 1) = 27.27\u00a0%", said)
+        output = self.browser.evaluate("return document.querySelector('#pipeline-0 figcaption').textContent")
+        clock = int(re.search(r"step of clock (\d+), the median of 10 ", output).group(1))
+        self.assertIn("(K − 1) / (M + K − 1) = 27.27\u00a0%", output)
         _, *rows = self.browser.evaluate(browser.TABLE, "#pipeline-0 details")
         events = json.loads((self.few / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
         passes = [event for event in events if event.get("cat") == "stage" and event["args"]["clock"] == clock
@@ -91,8 +91,8 @@ class PipelinePage(PageTest):
             self.assertAlmostEqual(number(row[2]), start, delta=0.002)
             self.assertAlmostEqual(number(row[3]), length, delta=0.002)
         of = self.summary(self.few)["pipeline"]
-        said = self.browser.evaluate("return document.querySelector('#stages-0 figcaption').textContent")
-        self.assertIn(f"bubble {100 * of['bubble_share']:.2f}\u00a0%, (K − 1) / (M + K − 1) = 27.27\u00a0%", said)
+        output = self.browser.evaluate("return document.querySelector('#stages-0 figcaption').textContent")
+        self.assertIn(f"bubble {100 * of['bubble_share']:.2f}\u00a0%, (K − 1) / (M + K − 1) = 27.27\u00a0%", output)
         _, *rows = self.browser.evaluate(browser.TABLE, "#stages-0 details")
         for stage, row in enumerate(rows):
             self.assertEqual([number(text) for text in row[1:3]], [of["layers"][stage], of["parameters"][stage]])
@@ -103,8 +103,8 @@ class PipelinePage(PageTest):
     def test_of_several_chunks_a_pass_says_which_and_a_stage_has_all_of_them(self):
         self.browser.show(self.page)
         for figure in ("pipeline-3", "stages-3"):
-            said = self.browser.evaluate(f"return document.querySelector('#{figure} figcaption').textContent")
-            self.assertIn("(K − 1) / (2 M + K − 1) = 5.88\u00a0%", said)
+            output = self.browser.evaluate(f"return document.querySelector('#{figure} figcaption').textContent")
+            self.assertIn("(K − 1) / (2 M + K − 1) = 5.88\u00a0%", output)
         _, *rows = self.browser.evaluate(browser.TABLE, "#pipeline-3 details")
         expected = {(str(stage), f"{letter}{m}{chunk}") for stage in range(2) for letter in "FB" for m in range(8) for chunk in ("", ".1")}
         self.assertEqual({tuple(row[:2]) for row in rows}, expected)

@@ -7,16 +7,16 @@
 
 namespace paceline::test {
 
-void Acknowledged::note(const wire::Message& said) {
-  if (const auto* grant = std::get_if<wire::Grant>(&said.body)) {
+void Acknowledged::note(const wire::Message& reported) {
+  if (const auto* grant = std::get_if<wire::Grant>(&reported.body)) {
     granted_[{grant->worker, grant->clock}] = grant->iteration;
-  } else if (const auto* finish = std::get_if<wire::FinishWorker>(&said.body)) {
+  } else if (const auto* finish = std::get_if<wire::FinishWorker>(&reported.body)) {
     finished_.insert(finish->worker);
-  } else if (const auto* arrived = std::get_if<wire::GradientArrived>(&said.body)) {
+  } else if (const auto* arrived = std::get_if<wire::GradientArrived>(&reported.body)) {
     whole_.insert({arrived->worker, arrived->clock});
-  } else if (const auto* parameters = std::get_if<wire::Parameters>(&said.body)) {
+  } else if (const auto* parameters = std::get_if<wire::Parameters>(&reported.body)) {
     revision_ = std::max(revision_, parameters->revision);
-  } else if (const auto* decision = std::get_if<wire::ApplyDecision>(&said.body)) {
+  } else if (const auto* decision = std::get_if<wire::ApplyDecision>(&reported.body)) {
     decisions_ = std::max(decisions_, decision->sequence + 1);
   }
 }

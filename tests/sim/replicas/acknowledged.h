@@ -18,7 +18,7 @@ class ReplicaState;
 
 class Acknowledged {
  public:
-  void note(const wire::Message& said);
+  void note(const wire::Message& reported);
   // Says what `survivor` lacks of it.
   void check(const ReplicaState& survivor, Violations& violations) const;
 

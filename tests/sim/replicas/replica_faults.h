@@ -8,12 +8,12 @@ namespace paceline::test {
 // One rule each, broken by whoever drives the replicas here (server_model.h). The comment is what the broken one does instead.
 enum class Breach {
   kNone,
-  kSaidTooSoon,          // it says things before the follower has what they follow from
-  kUnsaidForgotten,      // who takes over does not say what the one before had not said
+  kSentTooSoon,          // it says things before the follower has what they follow from
+  kUnsentForgotten,      // who takes over does not say what the one before had not said
   kHalfTurnApplied,      // ... and has applied a turn of which it has not the end
   kIncompleteTakesOver,  // ... though it lacks something
   kHeldIsKept,           // what waits for a connection that broke is said over the next one, too
-  kSaidIsNotCounted,     // a follower does not note what its shard's server has said to the authority
+  kSentIsNotCounted,     // a follower does not note what its shard's server has said to the authority
   kCount,
 };
 
@@ -33,7 +33,7 @@ struct ReplicaFaults {
   std::int64_t both_lost = 0;       // servers of a shard: the run is over
   // Over other connections, and what was said again there.
   std::int64_t nodes_gone_on = 0, shards_gone_on = 0;
-  std::int64_t said_again_by_nodes = 0, said_again_to_nodes = 0, said_again_by_servers = 0;
+  std::int64_t retransmitted_by_nodes = 0, retransmitted_to_nodes = 0, retransmitted_by_servers = 0;
   std::int64_t files_compared = 0, followers_compared = 0;  // the latter at the end
 
   bool operator==(const ReplicaFaults&) const = default;

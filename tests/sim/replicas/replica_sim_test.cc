@@ -41,9 +41,9 @@ TEST_CASE("whichever_server_dies_the_other_goes_on_and_nothing_acknowledged_is_l
   CHECK(faults.both_lost > 70);
   CHECK(faults.nodes_gone_on > 1800);
   CHECK(faults.shards_gone_on > 800);
-  CHECK(faults.said_again_by_nodes > 3000);
-  CHECK(faults.said_again_to_nodes > 1800);
-  CHECK(faults.said_again_by_servers > 1000);
+  CHECK(faults.retransmitted_by_nodes > 3000);
+  CHECK(faults.retransmitted_to_nodes > 1800);
+  CHECK(faults.retransmitted_by_servers > 1000);
   CHECK(faults.files_compared > 1200);
   CHECK(faults.followers_compared > 400);
 }

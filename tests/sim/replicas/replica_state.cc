@@ -28,23 +28,23 @@ FileDigest digest_of(const Counts& counts, std::uint32_t workers) {
 }  // namespace
 
 ReplicaState::ReplicaState(ShardId shard, const RunPlan& plan, std::int64_t clocks, Network& network,
-                           Violations& violations, Hearers hearers)
+                           Violations& violations, Handlers handlers)
     : shard_(shard),
       plan_(plan),
       violations_(violations),
-      hearers_(std::move(hearers)),
+      handlers_(std::move(handlers)),
       model_(shard, plan.config.cluster, clocks, violations) {
   if (shard != kAuthority) return;
   authority_.emplace(sync::Engine(plan.config), AuthorityChecker(plan.config, violations), network,
-                     hearers_of_authority());
+                     handlers_of_authority());
 }
 
-AuthorityModel::Hearers ReplicaState::hearers_of_authority() {
+AuthorityModel::Handlers ReplicaState::handlers_of_authority() {
   return {[this](WorkerId worker, const AuthorityModel::Instruction& what) { instruct(worker, what); },
           [this](const wire::Message& message) { to_shards(message); },
           [this](const sync::Discard& d) {
             discarded_.insert({d.worker, d.clock});
-            hearers_.discards({wire::DiscardGradient{d.worker, d.clock}, {}, {}});
+            handlers_.discards({wire::DiscardGradient{d.worker, d.clock}, {}, {}});
           },
           [this](const AuthorityModel& authority) { return saves(authority); }, [] {}};
 }
@@ -57,26 +57,26 @@ bool ReplicaState::saves(const AuthorityModel& authority) {
 void ReplicaState::instruct(WorkerId worker, const AuthorityModel::Instruction& what) {
   if (const auto* grant = std::get_if<sync::Grant>(&what)) {
     granted_[{worker, grant->clock}] = grant->iteration;
-    const wire::Grant said{.worker = worker, .clock = grant->clock, .iteration = grant->iteration};
-    hearers_.node(worker.node, carrying(said, *grant));
+    const wire::Grant reported{.worker = worker, .clock = grant->clock, .iteration = grant->iteration};
+    handlers_.node(worker.node, carrying(reported, *grant));
   } else if (std::holds_alternative<sync::FinishWorker>(what)) {
     finished_.insert(worker);
-    hearers_.node(worker.node, {wire::FinishWorker{.worker = worker}, {}, {}});
+    handlers_.node(worker.node, {wire::FinishWorker{.worker = worker}, {}, {}});
   }
 }
 
 void ReplicaState::apply(const wire::Message& event) {
   const wire::LogEntry& logged = *event.logged;
   const Ticks at(logged.at);
-  if (logged.as == As::kHappened) return happened(event, at);
-  if (logged.as == As::kToAuthority) return authority_hears(event, at);
+  if (logged.as == As::kLocalEvent) return local_event(event, at);
+  if (logged.as == As::kToAuthority) return authority_receives(event, at);
   if (const auto* join = std::get_if<wire::Join>(&event.body)) {
     logged.as == As::kReturn ? goes_on(join->node)
                              : admit(join->node, static_cast<Party>(join->incarnation), at);
   } else if (const auto* push = std::get_if<wire::Push>(&event.body)) {
     takes(*push, event.payload);
   } else if (logged.as == As::kToShard) {
-    shard_hears(event);
+    shard_receives(event);
   }
 }
 
@@ -97,31 +97,31 @@ void ReplicaState::goes_on(NodeId node) {
 }
 
 void ReplicaState::refuse(NodeId node, const std::string& why) {
-  hearers_.node(node, {wire::Error{StatusCode::kFailedPrecondition, why, true}, {}, {}});
+  handlers_.node(node, {wire::Error{StatusCode::kFailedPrecondition, why, true}, {}, {}});
 }
 
 void ReplicaState::takes(const wire::Push& push, const wire::Payload& payload) {
   const std::optional<wire::GradientArrived> arrived = model_.takes(push, payload);
   if (!arrived) return;
   whole_.insert({arrived->worker, arrived->clock});
-  hearers_.authority({*arrived, {}, {}});
+  handlers_.authority({*arrived, {}, {}});
 }
 
-void ReplicaState::shard_hears(const wire::Message& message) {
+void ReplicaState::shard_receives(const wire::Message& message) {
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
     const auto who = static_cast<Party>(lost->incarnation);
     gone_.insert(who);
     if (here_.contains(lost->node) && !is_here(lost->node, who)) return;  // another process of it is here
-    hearers_.forgets(lost->node);
+    handlers_.forgets(lost->node);
   }
-  model_.hears(message);
+  model_.receives(message);
   const auto* const decision = std::get_if<wire::ApplyDecision>(&message.body);
   if (decision == nullptr || !decision->save) return;
   const FileDigest digest = digest_of(model_.counts(), plan_.config.cluster.workers());
-  hearers_.authority({wire::Saved{shard_, decision->version_after, digest, ""}, {}, {}});
+  handlers_.authority({wire::Saved{shard_, decision->version_after, digest, ""}, {}, {}});
 }
 
-void ReplicaState::authority_hears(const wire::Message& message, Ticks at) {
+void ReplicaState::authority_receives(const wire::Message& message, Ticks at) {
   if (const auto* r = std::get_if<wire::StepReport>(&message.body)) {
     authority_->step(sync::StepReported{r->worker, r->clock, r->metric, r->computed_version,
                                         r->computed_revision, r->skipped, r->fault, r->own_updates},
@@ -142,13 +142,13 @@ void ReplicaState::authority_hears(const wire::Message& message, Ticks at) {
   }
 }
 
-void ReplicaState::happened(const wire::Message& event, Ticks at) {
-  const auto& happened = std::get<wire::LocalEvent>(event.body);
-  if (happened.what == What::kRemoved) gone_.insert(here_.at(*event.logged->node));
+void ReplicaState::local_event(const wire::Message& event, Ticks at) {
+  const auto& local_event = std::get<wire::LocalEvent>(event.body);
+  if (local_event.what == What::kRemoved) gone_.insert(here_.at(*event.logged->node));
   if (!authority_) return;
-  if (happened.what == What::kTick) authority_->step(sync::Tick{}, at);
-  if (happened.what == What::kStop) authority_->step(sync::StopRequested{happened.text}, at);
-  if (happened.what == What::kLost) lose(*event.logged->node, at);
+  if (local_event.what == What::kTick) authority_->step(sync::Tick{}, at);
+  if (local_event.what == What::kStop) authority_->step(sync::StopRequested{local_event.text}, at);
+  if (local_event.what == What::kLost) lose(*event.logged->node, at);
 }
 
 void ReplicaState::lose(NodeId node, Ticks at) {
@@ -161,8 +161,8 @@ void ReplicaState::lose(NodeId node, Ticks at) {
 
 // Its own shard is in its process.
 void ReplicaState::to_shards(const wire::Message& message) {
-  shard_hears(message);
-  for (std::uint32_t s = 1; s < plan_.config.shards; ++s) hearers_.shard(ShardId(s), message);
+  shard_receives(message);
+  for (std::uint32_t s = 1; s < plan_.config.shards; ++s) handlers_.shard(ShardId(s), message);
 }
 
 }  // namespace paceline::test

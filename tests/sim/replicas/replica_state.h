@@ -22,7 +22,7 @@ namespace paceline::test {
 class ReplicaState {
  public:
   using Gradient = std::pair<WorkerId, Clock>;
-  struct Hearers {
+  struct Handlers {
     // The authority's: a node, and another shard than its own.
     std::function<void(NodeId, const wire::Message&)> node;
     std::function<void(ShardId, const wire::Message&)> shard;
@@ -31,7 +31,7 @@ class ReplicaState {
     std::function<void(NodeId)> forgets;                  // its shard was told that the node is lost
   };
   ReplicaState(ShardId shard, const RunPlan& plan, std::int64_t clocks, Network& network,
-               Violations& violations, Hearers hearers);
+               Violations& violations, Handlers handlers);
 
   // `event.logged` says what it is and when.
   void apply(const wire::Message& event);
@@ -63,15 +63,15 @@ class ReplicaState {
   const std::map<Version, std::set<ShardId>>& saved() const { return saved_; }
 
  private:
-  AuthorityModel::Hearers hearers_of_authority();
+  AuthorityModel::Handlers handlers_of_authority();
   bool saves(const AuthorityModel& authority);
   void instruct(WorkerId worker, const AuthorityModel::Instruction& what);
   void admit(NodeId node, Party who, Ticks at);
   void goes_on(NodeId node);
   void takes(const wire::Push& push, const wire::Payload& payload);
-  void shard_hears(const wire::Message& message);
-  void authority_hears(const wire::Message& message, Ticks at);
-  void happened(const wire::Message& event, Ticks at);
+  void shard_receives(const wire::Message& message);
+  void authority_receives(const wire::Message& message, Ticks at);
+  void local_event(const wire::Message& event, Ticks at);
   void lose(NodeId node, Ticks at);
   void refuse(NodeId node, const std::string& why);
   void to_shards(const wire::Message& message);
@@ -79,7 +79,7 @@ class ReplicaState {
   const ShardId shard_;
   const RunPlan& plan_;
   Violations& violations_;
-  Hearers hearers_;
+  Handlers handlers_;
   ShardModel model_;
   std::optional<AuthorityModel> authority_;
   std::map<NodeId, Party> here_;

@@ -20,26 +20,26 @@ ReplicatedRun::ReplicatedRun(const ReplicaPlan& plan, Breach breach, Violations&
   // A stamp of which the gradient is lost is one more than there are iterations.
   const std::uint32_t workers = plan.run.config.cluster.workers();
   surroundings_.clocks += workers * static_cast<std::int64_t>(plan.run.returns_after_ns.size());
-  surroundings_.hears = [this](NodeModel& node, ShardId server, const wire::Message& message) {
-    if (ServerModel* at = serving(server)) at->node_says(node.id(), node.party(), message);
+  surroundings_.receives = [this](NodeModel& node, ShardId server, const wire::Message& message) {
+    if (ServerModel* at = serving(server)) at->node_sends(node.id(), node.party(), message);
   };
   for (std::uint32_t s = 0; s < plan.run.config.shards; ++s) {
     shards_.push_back(std::make_unique<ReplicatedShard>(ShardId(s), servers_, plan.shards[s], plan.lease_ns,
-                                                        hearers_of(ShardId(s))));
+                                                        handlers_of(ShardId(s))));
   }
   for (std::uint32_t n = 0; n < plan.run.config.cluster.nodes; ++n) start(NodeId(n));
 }
 
-ReplicatedShard::Hearers ReplicatedRun::hearers_of(ShardId shard) {
-  return {[this, shard](Party who, const wire::Message& message) { node_hears(who, shard, message); },
+ReplicatedShard::Handlers ReplicatedRun::handlers_of(ShardId shard) {
+  return {[this, shard](Party who, const wire::Message& message) { node_receives(who, shard, message); },
           [this](ShardId to, const wire::Message& message) {
             network_.send(kAuthorityParty, shard_party(to.value), [this, to, message] {
-              if (ServerModel* at = serving(to)) at->authority_says(message);
+              if (ServerModel* at = serving(to)) at->authority_sends(message);
             });
           },
           [this, shard](const wire::Message& message) {
             network_.send(shard_party(shard.value), kAuthorityParty, [this, shard, message] {
-              if (ServerModel* at = serving(kAuthority)) at->shard_says(shard, message);
+              if (ServerModel* at = serving(kAuthority)) at->shard_sends(shard, message);
             });
           },
           [this](const wire::Message& message) {
@@ -47,13 +47,13 @@ ReplicatedShard::Hearers ReplicatedRun::hearers_of(ShardId shard) {
             surroundings_.fates[{discard.worker, discard.clock}] = Fate::kDiscarded;
           },
           [this, shard] { is_gone(shard); },
-          [this, shard] { is_served_anew(shard); },
+          [this, shard] { is_served_again(shard); },
           [this] { lost_ = true; }};
 }
 
 void ReplicatedRun::run() {
   for (const auto& shard : shards_) shard->begin();
-  for (std::uint32_t s = 1; s < shards_.size(); ++s) look_for_authority(ShardId(s));
+  for (std::uint32_t s = 1; s < shards_.size(); ++s) find_authority(ShardId(s));
   for (std::uint32_t n = 0; n < plan_.run.config.cluster.nodes; ++n) {
     const auto late = plan_.run.comes_at_ns.find(NodeId(n));
     network_.after(late == plan_.run.comes_at_ns.end() ? 0 : late->second, [this, n] { come(NodeId(n)); });
@@ -65,11 +65,11 @@ void ReplicatedRun::run() {
   int deliveries = 0;
   while (deliveries < 400'000 && !lost_ && violations_.empty() && network_.deliver_next()) ++deliveries;
   for (const auto& shard : shards_) {
-    if (shard->serving() != nullptr) faults_.said_again_by_servers += shard->serving()->said_again();
+    if (shard->serving() != nullptr) faults_.retransmitted_by_servers += shard->serving()->retransmitted();
   }
-  faults_.said_again_by_nodes += surroundings_.said_again;
+  faults_.retransmitted_by_nodes += surroundings_.retransmitted;
   if (ServerModel* at = serving(kAuthority))
-    faults_.said_again_to_nodes += at->state().authority().said_again();
+    faults_.retransmitted_to_nodes += at->state().authority().retransmitted();
   if (violations_.empty() && !lost_) check_end();
 }
 
@@ -95,13 +95,13 @@ void ReplicatedRun::is_gone(ShardId shard) {
   }
 }
 
-void ReplicatedRun::is_served_anew(ShardId shard) {
+void ReplicatedRun::is_served_again(ShardId shard) {
   constexpr int kLeases = 3;
   ServerModel& server = *serving(shard);
   for (const auto& [node, who] : server.state().here()) {
     if (!server.state().has_gone(who)) watch(server, node, who, kLeases * plan_.run.lease_ns);
   }
-  if (shard != kAuthority) look_for_authority(shard);
+  if (shard != kAuthority) find_authority(shard);
 }
 
 void ReplicatedRun::authority_breaks(ShardId shard, std::int64_t for_ns) {
@@ -109,22 +109,22 @@ void ReplicatedRun::authority_breaks(ShardId shard, std::int64_t for_ns) {
   ServerModel* const at = serving(shard);
   if (at == nullptr) return;  // the next one looks for it
   at->authority_broke();
-  network_.after(for_ns, [this, shard] { look_for_authority(shard); });
+  network_.after(for_ns, [this, shard] { find_authority(shard); });
 }
 
-void ReplicatedRun::look_for_authority(ShardId shard) {
-  constexpr std::int64_t kLooksEvery = 1'000'000;
+void ReplicatedRun::find_authority(ShardId shard) {
+  constexpr std::int64_t kChecksEvery = 1'000'000;
   const auto later = [this, shard] {
-    network_.after(kLooksEvery, [this, shard] { look_for_authority(shard); });
+    network_.after(kChecksEvery, [this, shard] { find_authority(shard); });
   };
   ServerModel* const at = serving(shard);
   if (at == nullptr || at->is_welcomed()) return;
   const ServerModel* const authority = serving(kAuthority);
   // What it says that it has heard its follower must have.
   if (authority == nullptr || !authority->acts() || !at->all_is_held() || !at->acts()) return later();
-  network_.connect_again(shard_party(shard.value), kAuthorityParty, [this, shard, heard = at->asks(), later] {
+  network_.connect_again(shard_party(shard.value), kAuthorityParty, [this, shard, received = at->asks(), later] {
     ServerModel* const now = serving(kAuthority);
-    now == nullptr ? later() : now->shard_joins(shard, heard);
+    now == nullptr ? later() : now->shard_joins(shard, received);
   });
 }
 

@@ -26,7 +26,7 @@ class ReplicatedRun {
  private:
   NodeModel& node_at(NodeId node) { return *incarnations_[node.value].back(); }
   ServerModel* serving(ShardId shard) const { return shards_[shard.value]->serving(); }
-  ReplicatedShard::Hearers hearers_of(ShardId shard);
+  ReplicatedShard::Handlers handlers_of(ShardId shard);
   void check_end();
 
   // ---- nodes (replicated_run_nodes.cc)
@@ -38,21 +38,21 @@ class ReplicatedRun {
   // The authority notices it within a lease.
   void has_ended(const NodeModel& node);
   // It looks for the server that serves, over one connection after another.
-  void look_for(NodeModel& node, ShardId server);
+  void find_server(NodeModel& node, ShardId server);
   void join(NodeModel& node, ShardId server);
   void cut_off(NodeModel& node, ShardId server, std::int64_t for_ns);
   void breaks(NodeModel& node, ShardId server);
   // Whether it comes back to this server, which waits so long.
   void watch(ServerModel& server, NodeId node, Party who, std::int64_t for_ns);
-  void node_hears(Party who, ShardId from, const wire::Message& message);
+  void node_receives(Party who, ShardId from, const wire::Message& message);
 
   // ---- servers (replicated_run.cc)
   void stop();
   void begin(const LinkCut& cut);
   void is_gone(ShardId shard);
-  void is_served_anew(ShardId shard);
+  void is_served_again(ShardId shard);
   void authority_breaks(ShardId shard, std::int64_t for_ns);
-  void look_for_authority(ShardId shard);
+  void find_authority(ShardId shard);
 
   const ReplicaPlan& plan_;
   Violations& violations_;

@@ -21,19 +21,19 @@ void ReplicatedRun::start(NodeId node) {
 // The first connection is like each further one: nothing is said before the welcome.
 void ReplicatedRun::come(NodeId node) {
   joined_.insert(node);
-  NodeModel& comer = node_at(node);
+  NodeModel& joiner = node_at(node);
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
-    comer.broke(ShardId(s));
-    look_for(comer, ShardId(s));
+    joiner.broke(ShardId(s));
+    find_server(joiner, ShardId(s));
   }
 }
 
-void ReplicatedRun::look_for(NodeModel& node, ShardId server) {
+void ReplicatedRun::find_server(NodeModel& node, ShardId server) {
   if (node.is_dead() || !node.broken_since(server)) return;
   const std::int64_t cut = cut_until_[{node.party(), server}] - network_.now_ns();
   const ServerModel* const at = serving(server);
   if (cut > 0 || at == nullptr || !at->lets_in() || at->has_another_process_of(node.id(), node.party())) {
-    network_.after(std::max(cut, kAsksAgain), [this, &node, server] { look_for(node, server); });
+    network_.after(std::max(cut, kAsksAgain), [this, &node, server] { find_server(node, server); });
     return;
   }
   network_.connect_again(node.party(), shard_party(server.value),
@@ -43,7 +43,7 @@ void ReplicatedRun::look_for(NodeModel& node, ShardId server) {
 void ReplicatedRun::join(NodeModel& node, ShardId server) {
   ServerModel* const at = serving(server);
   if (at == nullptr || !at->lets_in() || at->has_another_process_of(node.id(), node.party())) {
-    network_.after(kAsksAgain, [this, &node, server] { look_for(node, server); });
+    network_.after(kAsksAgain, [this, &node, server] { find_server(node, server); });
     return;
   }
   at->node_joins(node.id(), node.party());
@@ -63,7 +63,7 @@ void ReplicatedRun::breaks(NodeModel& node, ShardId server) {
   if (!joined_.contains(node.id())) return;
   network_.break_connection(node.party(), shard_party(server.value));
   node.broke(server);
-  look_for(node, server);
+  find_server(node, server);
 }
 
 void ReplicatedRun::watch(ServerModel& server, NodeId node, Party who, std::int64_t for_ns) {
@@ -75,7 +75,7 @@ void ReplicatedRun::watch(ServerModel& server, NodeId node, Party who, std::int6
   });
 }
 
-void ReplicatedRun::node_hears(Party who, ShardId from, const wire::Message& message) {
+void ReplicatedRun::node_receives(Party who, ShardId from, const wire::Message& message) {
   NodeModel& node = *nodes_.at(who);
   const Party there = shard_party(from.value);
   if (std::holds_alternative<wire::Grant>(message.body)) under_way_ = true;

@@ -6,8 +6,8 @@
 namespace paceline::test {
 
 ReplicatedShard::ReplicatedShard(ShardId shard, const ServerModel::Run& run, const ShardFaults& faults,
-                                 std::int64_t lease_ns, Hearers hearers)
-    : shard_(shard), run_(run), faults_(faults), lease_ns_(lease_ns), hearers_(std::move(hearers)) {
+                                 std::int64_t lease_ns, Handlers handlers)
+    : shard_(shard), run_(run), faults_(faults), lease_ns_(lease_ns), handlers_(std::move(handlers)) {
   serving_ = &start(ServerModel::Does::kServes);
 }
 
@@ -18,18 +18,18 @@ Party ReplicatedShard::follower_party() const { return 50 + party(); }
 ServerModel& ReplicatedShard::start(ServerModel::Does does) {
   const auto number = static_cast<ServerModel::Process>(processes_.size());
   processes_.push_back(
-      std::make_unique<ServerModel>(number, shard_, does, run_, acknowledged_, hearers_of(number)));
+      std::make_unique<ServerModel>(number, shard_, does, run_, acknowledged_, handlers_of(number)));
   return *processes_.back();
 }
 
-ServerModel::Hearers ReplicatedShard::hearers_of(ServerModel::Process process) {
+ServerModel::Handlers ReplicatedShard::handlers_of(ServerModel::Process process) {
   const auto it = [this, process]() -> ServerModel& {
     return *processes_[static_cast<std::size_t>(process)];
   };
-  return {hearers_.node,
-          hearers_.shard,
-          hearers_.authority,
-          hearers_.discards,
+  return {handlers_.node,
+          handlers_.shard,
+          handlers_.authority,
+          handlers_.discards,
           [this, it](const wire::Message& message) { to_replica(it(), message); },
           [this, it](const ServerModel::Members& complete) { ask_etcd(it(), complete); },
           [this, it] { died(it()); }};
@@ -119,7 +119,7 @@ void ReplicatedShard::died(ServerModel& which) {
   if (&which != serving_) return;  // its place was taken
   ++run_.faults.deaths;
   serving_ = nullptr;
-  hearers_.gone();
+  handlers_.gone();
   run_.network.after(run_.network.random_between(lease_ns_ / 2, lease_ns_),
                      [this, &which] { lease_of_ended(which); });
 }
@@ -136,15 +136,15 @@ void ReplicatedShard::lease_of_ended(ServerModel& which) {
       return which.acts_again();
     }
     ++run_.faults.both_lost;
-    return hearers_.lost();
+    return handlers_.lost();
   }
   ++run_.faults.taken_over;
   if (shard_ == kAuthority) ++run_.faults.authorities_taken_over;
   break_link();
-  if (serving_ != nullptr) hearers_.gone();
+  if (serving_ != nullptr) handlers_.gone();
   serving_ = std::exchange(follower_, nullptr);
   serving_->take_over(record_.complete());
-  hearers_.served_anew();
+  handlers_.served_again();
   if (which.is_dead()) return;
   ++run_.faults.deposed;  // as it learns at once, or later
   run_.network.after(run_.network.random_between(0, lease_ns_), [&which] { which.die(); });

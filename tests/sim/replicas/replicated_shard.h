@@ -14,17 +14,17 @@ namespace paceline::test {
 
 class ReplicatedShard {
  public:
-  struct Hearers {
+  struct Handlers {
     std::function<void(Party, const wire::Message&)> node;
     std::function<void(ShardId, const wire::Message&)> shard;
     std::function<void(const wire::Message&)> authority;
     std::function<void(const wire::Message&)> discards;
     std::function<void()> gone;         // who served is
-    std::function<void()> served_anew;  // by the other one
+    std::function<void()> served_again;  // by the other one
     std::function<void()> lost;         // for good: nobody can serve
   };
   ReplicatedShard(ShardId shard, const ServerModel::Run& run, const ShardFaults& faults,
-                  std::int64_t lease_ns, Hearers hearers);
+                  std::int64_t lease_ns, Handlers handlers);
 
   // The follower comes, and what is to happen happens.
   void begin();
@@ -35,7 +35,7 @@ class ReplicatedShard {
 
  private:
   ServerModel& start(ServerModel::Does does);
-  ServerModel::Hearers hearers_of(ServerModel::Process process);
+  ServerModel::Handlers handlers_of(ServerModel::Process process);
   void follower_comes();
   void to_replica(ServerModel& from, const wire::Message& message);
   void ask_etcd(ServerModel& from, const ServerModel::Members& complete);
@@ -53,7 +53,7 @@ class ReplicatedShard {
   const ServerModel::Run& run_;
   const ShardFaults faults_;
   const std::int64_t lease_ns_;
-  Hearers hearers_;
+  Handlers handlers_;
   Acknowledged acknowledged_;
   ServingRecord record_{0};
   std::vector<std::unique_ptr<ServerModel>> processes_;  // that there have been

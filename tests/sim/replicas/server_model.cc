@@ -15,12 +15,12 @@ const wire::PeerId kDiscards = "who asks what became of a gradient";
 }  // namespace
 
 ServerModel::ServerModel(Process number, ShardId shard, Does does, const Run& run, Acknowledged& acknowledged,
-                         Hearers hearers)
+                         Handlers handlers)
     : number_(number),
       run_(run),
       acknowledged_(acknowledged),
-      hearers_(std::move(hearers)),
-      state_(shard, run.plan, run.clocks, run.network, run.violations, hearers_of_state()),
+      handlers_(std::move(handlers)),
+      state_(shard, run.plan, run.clocks, run.network, run.violations, handlers_of_state()),
       channels_(shard),
       role_(does, number, *this),
       wanted_{number},
@@ -28,15 +28,15 @@ ServerModel::ServerModel(Process number, ShardId shard, Does does, const Run& ru
   if (role_.follows()) role_.followed().begin();
 }
 
-ReplicaState::Hearers ServerModel::hearers_of_state() {
+ReplicaState::Handlers ServerModel::handlers_of_state() {
   return {[this](NodeId node, const wire::Message& message) { to_node(node, message); },
           [this](ShardId shard, const wire::Message& message) { to_shard(shard, message); },
-          [this](const wire::Message& message) { on_shard_says(message); },
+          [this](const wire::Message& message) { on_shard_sends(message); },
           [this](const wire::Message& message) { hold(kDiscards, message); },
           [this](NodeId node) { role_.forget(node); }};
 }
 
-void ServerModel::judge(const Status& status, const std::string& what) {
+void ServerModel::check(const Status& status, const std::string& what) {
   if (!status.is_ok())
     run_.violations.push_back("shard " + to_string(state_.shard()) + ": " + what + ": " + status.message());
 }
@@ -60,7 +60,7 @@ void ServerModel::end_turn() {
   if (!serves()) return;
   const std::vector<wire::Message> turn = role_.end_turn();
   const bool dies = dies_telling(turn);
-  for (std::size_t i = 0; i + (dies ? 1 : 0) < turn.size(); ++i) hearers_.replica(turn[i]);
+  for (std::size_t i = 0; i + (dies ? 1 : 0) < turn.size(); ++i) handlers_.replica(turn[i]);
   if (dies) die();
   release();
 }
@@ -68,8 +68,8 @@ void ServerModel::end_turn() {
 bool ServerModel::dies_telling(const std::vector<wire::Message>& turn) {
   if (turn.size() < 2) return false;
   const auto is_loss = [](const wire::Message& event) {
-    const auto* happened = std::get_if<wire::LocalEvent>(&event.body);
-    return happened != nullptr && happened->what == What::kRemoved;
+    const auto* local_event = std::get_if<wire::LocalEvent>(&event.body);
+    return local_event != nullptr && local_event->what == What::kRemoved;
   };
   const bool dies = dies_in(Death::In::kTelling) ||
                     (std::any_of(turn.begin(), turn.end(), is_loss) && dies_in(Death::In::kTellingOfALoss));
@@ -89,40 +89,40 @@ void ServerModel::release() {
       die();
     }
     if (dead_) return;
-    tell(output);
+    send_output(output);
   }
 }
 
-void ServerModel::tell(const server::EventLog::Output& output) {
+void ServerModel::send_output(const server::EventLog::Output& output) {
   acknowledged_.note(output.message);
   const std::optional<wire::PeerId>& to = output.to.connection();
-  if (!to) return hearers_.authority(output.message);
-  if (*to == kDiscards) return hearers_.discards(output.message);
+  if (!to) return handlers_.authority(output.message);
+  if (*to == kDiscards) return handlers_.discards(output.message);
   if (const auto node = node_at_.find(*to); node != node_at_.end())
-    return hearers_.node(node->second, output.message);
+    return handlers_.node(node->second, output.message);
   if (const auto shard = shard_at_.find(*to); shard != shard_at_.end())
-    hearers_.shard(shard->second, output.message);
+    handlers_.shard(shard->second, output.message);
 }
 
 // A disk takes its time; and the one that serves may have to wait for replies to leave (ShardService).
-void ServerModel::on_shard_says(const wire::Message& message) {
+void ServerModel::on_shard_sends(const wire::Message& message) {
   const bool of_a_file = std::holds_alternative<wire::Saved>(message.body);
   const bool waits = of_a_file || (!role_.follows() && (!late_.empty() || chance(3)));
-  if (!waits) return say_as_shard(message);
+  if (!waits) return send_as_shard(message);
   late_.push_back(message);
-  run_.network.after(run_.network.random_between(0, 3'000'000), [this] { say_next_as_shard(); });
+  run_.network.after(run_.network.random_between(0, 3'000'000), [this] { send_next_as_shard(); });
 }
 
-void ServerModel::say_next_as_shard() {
+void ServerModel::send_next_as_shard() {
   turn([this] {
     const wire::Message next = std::move(late_.front());
     late_.pop_front();
-    say_as_shard(next);
+    send_as_shard(next);
   });
 }
 
 // As ServerLoop::send() does.
-void ServerModel::say_as_shard(const wire::Message& message) {
+void ServerModel::send_as_shard(const wire::Message& message) {
   if (dead_) return;
   compare(role_.on_shard_output(message));
   if (role_.follows()) return;
@@ -140,13 +140,13 @@ void ServerModel::to_authority(const wire::Message& message) {
 void ServerModel::compare(const std::optional<server::UncommittedOutputs::BothSaved>& saved) {
   if (!saved) return;
   ++run_.faults.files_compared;
-  judge(saved->compare(), "its replicas have come to different states");
+  check(saved->compare(), "its replicas have come to different states");
 }
 
 void ServerModel::die() {
   if (std::exchange(dead_, true)) return;
   if (role_.serves()) run_.faults.never_released += role_.log().outputs();
-  hearers_.died();
+  handlers_.died();
 }
 
 }  // namespace paceline::test

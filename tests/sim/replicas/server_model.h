@@ -41,7 +41,7 @@ class ServerModel final : private server::ShardLease {
     Breach breach = Breach::kNone;
   };
   // Where what it says goes, once it may.
-  struct Hearers {
+  struct Handlers {
     std::function<void(Party, const wire::Message&)> node;
     std::function<void(ShardId, const wire::Message&)> shard;  // the authority's: another shard
     std::function<void(const wire::Message&)> authority;       // another shard's
@@ -58,7 +58,7 @@ class ServerModel final : private server::ShardLease {
   };
 
   ServerModel(Process number, ShardId shard, Does does, const Run& run, Acknowledged& acknowledged,
-              Hearers hearers);
+              Handlers handlers);
 
   Process number() const { return number_; }
   bool is_dead() const { return dead_; }
@@ -73,7 +73,7 @@ class ServerModel final : private server::ShardLease {
   // It has read the first of another connection.
   void node_joins(NodeId node, Party who);
   bool has_another_process_of(NodeId node, Party who) const;
-  void node_says(NodeId node, Party who, const wire::Message& message);
+  void node_sends(NodeId node, Party who, const wire::Message& message);
   // Since then its connection is broken, or it has not come to this process.
   void is_absent(Party who, std::int64_t since) { absent_[who] = since; }
   bool is_absent_since(Party who, std::int64_t since) const {
@@ -84,8 +84,8 @@ class ServerModel final : private server::ShardLease {
   void stop(const std::string& why);
 
   // ---- the authority and the other shards (server_model_peers.cc)
-  void shard_joins(ShardId shard, std::int64_t heard);
-  void shard_says(ShardId shard, const wire::Message& message);
+  void shard_joins(ShardId shard, std::int64_t received);
+  void shard_sends(ShardId shard, const wire::Message& message);
   void authority_broke() { welcomed_ = asks_ = false; }
   bool is_welcomed() const { return welcomed_; }
   bool all_is_held() const { return role_.all_is_held(); }
@@ -94,8 +94,8 @@ class ServerModel final : private server::ShardLease {
     asks_ = true;
     return channels_.authority().ack();
   }
-  void authority_says(const wire::Message& message);
-  std::int64_t said_again() const { return said_again_; }
+  void authority_sends(const wire::Message& message);
+  std::int64_t retransmitted() const { return retransmitted_; }
 
   // ---- the other replica, and etcd (server_model_replicas.cc)
   void follower_comes(Process follower);
@@ -107,7 +107,7 @@ class ServerModel final : private server::ShardLease {
   void acts_again();
   void on_event(const wire::Message& event);
   // It has come where the one that serves waits for it.
-  void send_ack() { hearers_.replica({wire::LogAck{role_.followed().applied()}, {}, {}}); }
+  void send_ack() { handlers_.replica({wire::LogAck{role_.followed().applied()}, {}, {}}); }
   void take_over(const Members& complete);
 
   void dies(Death death) { death_ = death; }
@@ -118,12 +118,12 @@ class ServerModel final : private server::ShardLease {
   using What = wire::LocalEvent::What;
   using Peer = server::Peer;
 
-  ReplicaState::Hearers hearers_of_state();
+  ReplicaState::Handlers handlers_of_state();
   bool is_authority() const { return state_.shard() == kAuthority; }
   bool serves() const { return !dead_ && role_.serves(); }
   Ticks now() const { return Ticks(run_.network.now_ns()); }
   bool chance(std::uint64_t one_in) { return run_.network.random().next_below(one_in) == 0; }
-  void judge(const Status& status, const std::string& what);
+  void check(const Status& status, const std::string& what);
 
   // ---- server_model.cc
   // Whatever one message, or one moment, leads to.
@@ -131,7 +131,7 @@ class ServerModel final : private server::ShardLease {
   void turn(Leads&& leads) {
     if (dead_) return;
     if (is_authority() && lets_in() && chance(10)) {
-      happens(As::kHappened, Peer::of(state_.shard()), wire::LocalEvent{.what = What::kTick});
+      happens(As::kLocalEvent, Peer::of(state_.shard()), wire::LocalEvent{.what = What::kTick});
       end_turn();
     }
     if (dead_) return;
@@ -145,26 +145,26 @@ class ServerModel final : private server::ShardLease {
   bool dies_in(Death::In in) { return death_ && death_->in == in && --death_->after < 0; }
   void hold(const server::EventLog::To& to, wire::Message message);
   void release();
-  void tell(const server::EventLog::Output& output);
+  void send_output(const server::EventLog::Output& output);
   // What its shard comes to say: at once, or later.
-  void on_shard_says(const wire::Message& message);
-  void say_as_shard(const wire::Message& message);
-  void say_next_as_shard();
+  void on_shard_sends(const wire::Message& message);
+  void send_as_shard(const wire::Message& message);
+  void send_next_as_shard();
   void to_authority(const wire::Message& message);
   void compare(const std::optional<server::UncommittedOutputs::BothSaved>& saved);
 
   // ---- server_model_peers.cc
   void to_node(NodeId node, const wire::Message& message);
   void to_shard(ShardId shard, const wire::Message& message);
-  void say_unheard();
-  bool tells_heard(server::ReliableChannel& channel, const wire::Message& message) {
+  void send_unacked();
+  bool takes_and_acks(server::ReliableChannel& channel, const wire::Message& message) {
     const bool at_once = channel.on_receive(message);
-    return ++heard_ % 8 == 0 || at_once;  // as with a heartbeat, too
+    return ++received_ % 8 == 0 || at_once;  // as with a heartbeat, too
   }
 
   // ---- server_model_replicas.cc
   void apply(const wire::Message& event);
-  void other_heard(const wire::Message& event);
+  void other_received(const wire::Message& event);
   // As ShardLease.
   Members must_hold() const override;
   bool has_complete(Incarnation replica) const override {
@@ -176,7 +176,7 @@ class ServerModel final : private server::ShardLease {
   const Process number_;
   const Run& run_;
   Acknowledged& acknowledged_;
-  Hearers hearers_;
+  Handlers handlers_;
   bool dead_ = false, acts_ = true;
   std::optional<Death> death_;
 
@@ -194,7 +194,7 @@ class ServerModel final : private server::ShardLease {
   std::map<Party, std::int64_t> absent_;  // since when
   int connections_ = 0;
   bool welcomed_ = false, asks_ = false;  // by the authority; since it was asked
-  std::int64_t heard_ = 0, said_again_ = 0;
+  std::int64_t received_ = 0, retransmitted_ = 0;
   std::deque<wire::Message> late_;  // of its shard's, that it has yet to say
 
   Members wanted_, known_;        // as complete: by this one, by etcd

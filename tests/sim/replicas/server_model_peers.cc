@@ -39,7 +39,7 @@ void ServerModel::node_joins(NodeId node, Party who) {
   });
 }
 
-void ServerModel::node_says(NodeId node, Party who, const wire::Message& message) {
+void ServerModel::node_sends(NodeId node, Party who, const wire::Message& message) {
   const auto connection = connection_of_.find(who);
   if (!serves() || connection == connection_of_.end() || state_.has_gone(who)) return;
   turn([&] {
@@ -59,7 +59,7 @@ void ServerModel::node_says(NodeId node, Party who, const wire::Message& message
     const bool is_push = std::holds_alternative<wire::Push>(message.body);
     happens(is_push ? As::kToShard : As::kToAuthority, Peer::of(node), message.body, message.payload);
     if (std::holds_alternative<wire::Leave>(message.body))
-      happens(As::kHappened, Peer::of(node), wire::LocalEvent{.what = What::kRemoved});
+      happens(As::kLocalEvent, Peer::of(node), wire::LocalEvent{.what = What::kRemoved});
   });
 }
 
@@ -69,8 +69,8 @@ void ServerModel::misses(NodeId node) {
   const Party who = state_.here().at(node);
   if (state_.has_gone(who)) return;
   turn([&] {
-    happens(As::kHappened, Peer::of(node), wire::LocalEvent{.what = What::kRemoved});
-    if (is_authority()) return happens(As::kHappened, Peer::of(node), wire::LocalEvent{.what = What::kLost});
+    happens(As::kLocalEvent, Peer::of(node), wire::LocalEvent{.what = What::kRemoved});
+    if (is_authority()) return happens(As::kLocalEvent, Peer::of(node), wire::LocalEvent{.what = What::kLost});
     to_authority(
         {wire::NodeLost{node, "silent", static_cast<std::uint64_t>(who), /*out_of_reach=*/true}, {}, {}});
   });
@@ -78,7 +78,7 @@ void ServerModel::misses(NodeId node) {
 
 void ServerModel::stop(const std::string& why) {
   turn([&] {
-    happens(As::kHappened, Peer::of(state_.shard()), wire::LocalEvent{.what = What::kStop, .text = why});
+    happens(As::kLocalEvent, Peer::of(state_.shard()), wire::LocalEvent{.what = What::kStop, .text = why});
   });
 }
 
@@ -95,12 +95,12 @@ void ServerModel::to_shard(ShardId shard, const wire::Message& message) {
   if (connection != shard_connection_of_.end()) hold(connection->second, message);
 }
 
-void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
+void ServerModel::shard_joins(ShardId shard, std::int64_t received) {
   turn([&] {
     ReliableChannel& channel = channels_.with(shard);
-    judge(channel.on_ack(heard), "shard " + to_string(shard) + " joins");
+    check(channel.on_ack(received), "shard " + to_string(shard) + " joins");
     const bool is_new = shards_here_.insert(shard).second;
-    const wire::ShardJoin join{.shard = shard, .acked = heard};
+    const wire::ShardJoin join{.shard = shard, .acked = received};
     note(is_new ? As::kAdmission : As::kReturn, Peer::of(shard), join);
     if (!is_new) ++run_.faults.shards_gone_on;
     wire::PeerId& connection = shard_connection_of_[shard];
@@ -112,54 +112,54 @@ void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
     shard_at_[connection] = shard;
     hold(connection, {wire::ShardWelcome{.acked = channel.ack()}, {}, {}});
     for (const wire::Message& message : channel.unacked()) {
-      ++said_again_;
+      ++retransmitted_;
       hold(connection, message);
     }
   });
 }
 
-void ServerModel::shard_says(ShardId shard, const wire::Message& message) {
+void ServerModel::shard_sends(ShardId shard, const wire::Message& message) {
   if (!serves() || !shard_connection_of_.contains(shard)) return;
   turn([&] {
     ReliableChannel& channel = channels_.with(shard);
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
-      other_heard(note(As::kHappened, Peer::of(shard),
+      other_received(note(As::kLocalEvent, Peer::of(shard),
                        wire::LocalEvent{.what = What::kAcked, .number = beat->acked}));
       return;
     }
-    const bool tells = tells_heard(channel, message);
+    const bool acks = takes_and_acks(channel, message);
     happens(As::kToAuthority, Peer::of(shard), message.body);
-    if (tells) hold(shard_connection_of_[shard], {wire::Heartbeat{{}, {}, channel.ack()}, {}, {}});
+    if (acks) hold(shard_connection_of_[shard], {wire::Heartbeat{{}, {}, channel.ack()}, {}, {}});
   });
 }
 
 // ---- at another shard: the authority
 
-void ServerModel::authority_says(const wire::Message& message) {
+void ServerModel::authority_sends(const wire::Message& message) {
   if (!serves()) return;
   const auto* welcome = std::get_if<wire::ShardWelcome>(&message.body);
   if (!welcomed_ && (welcome == nullptr || !asks_)) return;  // it is another connection's
   turn([&] {
-    const auto heard = [&](std::int64_t number) {
-      other_heard(note(As::kHappened, Peer::of(kAuthority),
+    const auto received = [&](std::int64_t number) {
+      other_received(note(As::kLocalEvent, Peer::of(kAuthority),
                        wire::LocalEvent{.what = What::kAcked, .number = number}));
     };
     if (welcome != nullptr) {
-      heard(welcome->acked);
+      received(welcome->acked);
       welcomed_ = true;
-      return say_unheard();
+      return send_unacked();
     }
-    if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) return heard(beat->acked);
-    const bool tells = tells_heard(channels_.authority(), message);
+    if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) return received(beat->acked);
+    const bool acks = takes_and_acks(channels_.authority(), message);
     happens(As::kToShard, Peer::of(kAuthority), message.body);
-    if (tells) to_authority({wire::Heartbeat{{}, {}, channels_.authority().ack()}, {}, {}});
+    if (acks) to_authority({wire::Heartbeat{{}, {}, channels_.authority().ack()}, {}, {}});
   });
 }
 
-void ServerModel::say_unheard() {
+void ServerModel::send_unacked() {
   role_.drop(server::EventLog::To::authority());
   for (const wire::Message& message : channels_.authority().unacked()) {
-    ++said_again_;
+    ++retransmitted_;
     hold(server::EventLog::To::authority(), message);
   }
 }

@@ -13,11 +13,11 @@ inline Dims padding_of(const Layer& layer) { return {layer.padding, layer.paddin
 inline Dims dilation_of(const Layer& layer) { return {layer.dilation - 1, layer.dilation - 1}; }
 
 // Padding behind the image: as much as in front of it, or what the last window hangs over.
-inline Dims padding_behind(const Layer& layer) {
-  const auto behind = [&](std::int64_t out, std::int64_t in) {
+inline Dims padding_after(const Layer& layer) {
+  const auto after = [&](std::int64_t out, std::int64_t in) {
     return std::max(layer.padding, (out - 1) * layer.stride + layer.kernel - in - layer.padding);
   };
-  return {behind(layer.out.height, layer.in.height), behind(layer.out.width, layer.in.width)};
+  return {after(layer.out.height, layer.in.height), after(layer.out.width, layer.in.width)};
 }
 
 // A pool's.
@@ -25,7 +25,7 @@ inline Window window_of(const Layer& layer) {
   return {.strides = strides_of(layer),
           .kernel = {layer.kernel, layer.kernel},
           .before = padding_of(layer),
-          .behind = padding_behind(layer)};
+          .after = padding_after(layer)};
 }
 
 }  // namespace paceline::onednn

@@ -32,7 +32,7 @@ class AveragePool final : public OnednnLayer {
     forward_ = describe::pool(program.engine(), algorithm_, source_, any(out_, Type::f32), window_of(layer_));
     const memory output = program.make(forward_->dst_desc());
     program.append<Forward>(Pass::kForward, *forward_, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}});
-    if (layer_.padding > 0 && padding_behind(layer_) != padding_of(layer_)) {
+    if (layer_.padding > 0 && padding_after(layer_) != padding_of(layer_)) {
       find_corrections(program, output.get_desc());
       correct(program, Pass::kForward, output);
     }

@@ -10,9 +10,9 @@ void to_onnx(const Layer& layer, OnnxGraph& graph) {
   const OnnxWindow rows = onnx_window(layer, layer.in.height, layer.out.height);
   const OnnxWindow columns = onnx_window(layer, layer.in.width, layer.out.width);
   std::string image = graph.image();
-  if (rows.before + rows.behind + columns.before + columns.behind > 0) {
+  if (rows.before + rows.after + columns.before + columns.after > 0) {
     const std::string pads =
-        graph.integers("pads", {0, 0, rows.before, columns.before, 0, 0, rows.behind, columns.behind});
+        graph.integers("pads", {0, 0, rows.before, columns.before, 0, 0, rows.after, columns.after});
     image = graph.compute("padded", "Pad", {image, pads});
   }
   const OnnxGraph::Attributes window{{"kernel_shape", std::vector{layer.kernel, layer.kernel}},

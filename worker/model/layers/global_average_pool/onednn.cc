@@ -17,7 +17,7 @@ class GlobalAveragePool final : public OnednnLayer {
       : window_{.strides = {1, 1},
                 .kernel = {layer.in.height, layer.in.width},
                 .before = {0, 0},
-                .behind = {0, 0}},
+                .after = {0, 0}},
         out_(dims_of(samples, layer.out)) {}
 
   memory forward(Program& program, const Surroundings& around) override {

@@ -9,7 +9,7 @@ void to_onnx(const Layer& layer, OnnxGraph& graph) {
   graph.give(OnnxGraph::Rank::kImage, "MaxPool", {graph.image()},
              {{"kernel_shape", std::vector{layer.kernel, layer.kernel}},
               {"strides", std::vector{layer.stride, layer.stride}},
-              {"pads", std::vector{rows.before, columns.before, rows.behind, columns.behind}}});
+              {"pads", std::vector{rows.before, columns.before, rows.after, columns.after}}});
 }
 
 }  // namespace paceline::layers::pool

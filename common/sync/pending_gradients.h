@@ -1,4 +1,4 @@
-// HeldGradients: the gradients that wait for their clock's turn under `apply: versioned`. Those stamped c are
+// PendingGradients: the gradients that wait for their clock's turn under `apply: versioned`. Those stamped c are
 // decided together, in worker order, when every live worker's clock is beyond c (under backup: once there are
 // N, which moves everybody's); so a version is a well-defined set.
 //   version 4; worker 0 completed 4 and 5, worker 1 nothing yet   ->   [4: {0}] [5: {0}]
@@ -30,10 +30,10 @@ struct ClockContributions {
 };
 
 // Thread: one.
-class HeldGradients {
+class PendingGradients {
  public:
   // Those of clocks below `first` were taken in another generation.
-  explicit HeldGradients(Clock first = Clock(0)) : oldest_(first) {}
+  explicit PendingGradients(Clock first = Clock(0)) : oldest_(first) {}
 
   // All three: the timestamp is that of a clock not taken yet. `iteration` is the one that was done.
   void add(const Contributor& gradient, std::int64_t iteration, const Metric& metric);

@@ -1,4 +1,4 @@
-#include "common/sync/held_grants.h"
+#include "common/sync/deferred_grants.h"
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace paceline::sync {
 
-void HeldGrants::add(Rank worker, Clock needed) {
+void DeferredGrants::add(Rank worker, Clock needed) {
   std::vector<Rank>& bucket = by_needed_[needed];
   if (places_.size() <= worker.value) places_.resize(worker.value + std::size_t{1});
   places_[worker.value] = bucket.size();
@@ -15,7 +15,7 @@ void HeldGrants::add(Rank worker, Clock needed) {
   ++size_;
 }
 
-void HeldGrants::remove(Rank worker, Clock needed) {
+void DeferredGrants::remove(Rank worker, Clock needed) {
   const auto found = by_needed_.find(needed);
   PACELINE_ASSERT(found != by_needed_.end(), "nobody waits for clock " + to_string(needed));
   std::vector<Rank>& bucket = found->second;
@@ -30,7 +30,7 @@ void HeldGrants::remove(Rank worker, Clock needed) {
   --size_;
 }
 
-std::vector<Rank> HeldGrants::take_released(Clock floor) {
+std::vector<Rank> DeferredGrants::take_released(Clock floor) {
   std::vector<Rank> released;
   while (!by_needed_.empty() && by_needed_.begin()->first <= floor) {
     std::vector<Rank>& bucket = by_needed_.begin()->second;
@@ -43,7 +43,7 @@ std::vector<Rank> HeldGrants::take_released(Clock floor) {
   return released;
 }
 
-std::vector<Rank> HeldGrants::take_all() {
+std::vector<Rank> DeferredGrants::take_all() {
   std::vector<Rank> everybody;
   for (const auto& [needed, bucket] : by_needed_) {
     everybody.insert(everybody.end(), bucket.begin(), bucket.end());

@@ -1,16 +1,16 @@
-#include "server/authority/hand_over.h"
+#include "server/authority/reconfigure.h"
 
 #include "common/config/engine_config.h"
 
 namespace paceline::server {
 namespace {
 
-// Half of which a server waits for its replica (ServingReplica::look_for_follower).
+// Half of which a server waits for its replica (ServingReplica::check_follower_comes).
 constexpr int kLeasesOfNodes = 4;
 
 }  // namespace
 
-Status can_hand_over(const RunConfig& config) {
+Status can_reconfigure(const RunConfig& config) {
   const std::string what = "a replica comes back into a run only ";
   if (!config.checkpoint.enabled()) {
     return failed_precondition(what + "where that is saved (checkpoint.every or checkpoint.every_clocks)");

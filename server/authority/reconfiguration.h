@@ -1,15 +1,15 @@
-// HandOverState: a run handed over to servers that begin anew, since one that had been lost has come back: it comes to
+// Reconfiguration: a run reconfigured with servers that begin anew, since one that had been lost has come back: it comes to
 // rest (sync::QuiesceRequested), its state is saved, and all servers go on from that checkpoint as a new generation, with
 // the one that has come. Nothing that was acknowledged is lost: at rest every gradient that was begun is applied, and all
 // of it is in the checkpoint.
 //
-//   HandOver           wanted, until there is a version that is not saved yet
+//   Reconfigure           wanted, until there is a version that is not saved yet
 //   QuiesceRequested   who is behind catches up with the others, nobody goes further
 //   Quiesced           the state is saved, on all shards
-//   Saved, all         RunOver{hands_over} to the shards; RunOver{resumable} to the nodes, which wait for the shards
+//   Saved, all         RunOver{reconfigures} to the shards; RunOver{resumable} to the nodes, which wait for the shards
 //   ShardReport, all   each has heard it, over whatever connection: this server is needed no more
 //
-// What stands in the way (a disk that is full, an iteration that does not end) costs the hand-over, not the run: it goes
+// What stands in the way (a disk that is full, an iteration that does not end) costs the reconfiguration, not the run: it goes
 // on as before, and says why.
 //
 // Thread: one at a time (the server's loop).
@@ -32,16 +32,16 @@
 
 namespace paceline::server {
 
-class HandOverState {
+class Reconfiguration {
  public:
   // All outlive this.
-  HandOverState(const RunConfig& config, RunCore& core, Checkpoints& checkpoints, RunSaves& saves,
+  Reconfiguration(const RunConfig& config, RunCore& core, Checkpoints& checkpoints, RunSaves& saves,
                 const Evaluations& evaluations, const WorkerSpeeds& speeds, const Log& log);
 
   bool under_way() const { return under_way_.has_value(); }
   // Why it is wanted, while it is under way.
   const std::string& why() const {
-    PACELINE_ASSERT(under_way_, "no hand-over is under way");
+    PACELINE_ASSERT(under_way_, "no reconfiguration is under way");
     return under_way_->why;
   }
 
@@ -50,7 +50,7 @@ class HandOverState {
   [[nodiscard]] Status begin(const std::string& why, Ticks now);
   // The core has quiesced. What follows comes with the next advance(): this is in the middle of a step.
   void quiesced() {
-    PACELINE_ASSERT(under_way_, "the core was quiesced for no hand-over");
+    PACELINE_ASSERT(under_way_, "the core was quiesced for no reconfiguration");
     under_way_->quiesced = true;
   }
   // While training goes on. True: all servers have the state, and are to go on from it.

@@ -1,5 +1,5 @@
-// HandOverRequests: at a replica that serves: the other one was not there from the start, or was lost since, and
-// asks to follow: the run is to be handed over (authority/hand_over.h), after which it may.
+// ReconfigureRequests: at a replica that serves: the other one was not there from the start, or was lost since, and
+// asks to follow: the run is to be reconfigured (authority/reconfigure.h), after which it may.
 //
 // Thread: the server's loop.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace paceline::server {
 
-class HandOverRequests {
+class ReconfigureRequests {
  public:
   // All outlive this.
-  HandOverRequests(const ServerSetup& setup, const RunClock& clock, const ReplicaRole& role,
+  ReconfigureRequests(const ServerSetup& setup, const RunClock& clock, const ReplicaRole& role,
                    PeerConnections& connections, OwnAuthority& authority, AuthorityLink& link)
       : setup_(setup),
         clock_(clock),
@@ -26,7 +26,7 @@ class HandOverRequests {
 
   // The replica behind that connection asks to follow. One that has not been missed yet is to ask again, too.
   void ask(const wire::PeerId& from);
-  // Somebody has asked in vain, whom a hand-over would let follow.
+  // Somebody has asked in vain, whom a reconfiguration would let follow.
   bool is_asked() const { return is_asked_; }
   // Not before that time.
   void not_before(Ticks when) { asked_at_ = when; }

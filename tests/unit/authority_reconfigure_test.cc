@@ -1,14 +1,14 @@
-// A run that is handed over to servers that begin anew (hand_over_state.h): when, with what saved, who
+// A run that is reconfigured to servers that begin anew (reconfiguration.h): when, with what saved, who
 // is told what, and what stands in the way.
 #include <catch2/catch.hpp>
 
-#include "server/authority/hand_over.h"
+#include "server/authority/reconfigure.h"
 #include "tests/unit/saving_run.h"
 
 namespace paceline::server {
 namespace {
 
-RunConfig config_that_hands_over() {
+RunConfig config_that_reconfigures() {
   RunConfig config = saving_run(100);
   config.train.total_iterations = 20;
   config.cluster.reconnect_timeout = 40s;
@@ -16,20 +16,20 @@ RunConfig config_that_hands_over() {
 }
 
 // Both workers have done clock 0; worker 0.0 clock 1, too.
-struct HandedOver : SavingRun {
-  explicit HandedOver(RunConfig c = config_that_hands_over()) : SavingRun(std::move(c)) {
+struct ReconfiguredRun : SavingRun {
+  explicit ReconfiguredRun(RunConfig c = config_that_reconfigures()) : SavingRun(std::move(c)) {
     keep(LogLevel::kWarn, warnings);
     train(0, 1);
     iterate(0, 1);
   }
-  Status ask() { return refused(kShard1, wire::HandOver{"a replica of shard 1 has come back"}); }
+  Status ask() { return refused(kShard1, wire::Reconfigure{"a replica of shard 1 has come back"}); }
   std::int64_t granted() const {
     return std::ssize(sent.of<wire::Grant>(kNode0)) + std::ssize(sent.of<wire::Grant>(kNode1));
   }
 };
 
 TEST_CASE("a run is handed over at rest, with the state of that moment saved by all shards") {
-  HandedOver run;
+  ReconfiguredRun run;
   REQUIRE(run.ask().is_ok());
   CHECK(run.ask().is_ok());  // again, meanwhile
   run.pass(50ms);
@@ -45,38 +45,38 @@ TEST_CASE("a run is handed over at rest, with the state of that moment saved by 
   run.save(1, 2);
   run.pass(50ms);
   // This server is there until each shard has heard of it: over another connection, if need be.
-  CHECK(run.authority->hands_over());
+  CHECK(run.authority->reconfigures());
   run.shard_reports(0);
   run.pass(run.config.cluster.lease);
   CHECK_FALSE(run.over());
   run.shard_reports(1);
   REQUIRE(run.over());
-  CHECK(run.authority->hands_over());
+  CHECK(run.authority->reconfigures());
   CHECK(run.complete().front() == CheckpointId{1, Version(2)});
   const auto to_shard = run.sent.of<wire::RunOver>(kShard1);
   REQUIRE(to_shard.size() == 1);
-  CHECK((to_shard[0].hands_over && to_shard[0].resumable));
+  CHECK((to_shard[0].reconfigures && to_shard[0].resumable));
   const auto to_node = run.sent.of<wire::RunOver>(kNode0);
   REQUIRE(to_node.size() == 1);
-  CHECK((to_node[0].resumable && !to_node[0].hands_over && to_node[0].code == StatusCode::kUnavailable));
+  CHECK((to_node[0].resumable && !to_node[0].reconfigures && to_node[0].code == StatusCode::kUnavailable));
   CHECK(run.summary().status == "stopped");
 }
 
 TEST_CASE("nobody is let in while a run quiesces: whoever comes is to ask again") {
-  HandedOver run;
+  ReconfiguredRun run;
   run.authority->lost(kNode1, "silent", run.now);
   REQUIRE(run.ask().is_ok());
   CHECK(run.authority->may_come(NodeId(1)).code() == StatusCode::kUnavailable);
 }
 
-TEST_CASE("a state that cannot be saved costs the hand-over, and the run goes on") {
-  HandedOver run;
+TEST_CASE("a state that cannot be saved costs the reconfiguration, and the run goes on") {
+  ReconfiguredRun run;
   REQUIRE(run.ask().is_ok());
   run.iterate(1, 1);
   run.pass(50ms);
   const std::int64_t granted = run.granted();
   run.save(0, 2);
-  run.say(kShard1, wire::Saved{ShardId(1), Version(2), {}, "No space left on device"});
+  run.send(kShard1, wire::Saved{ShardId(1), Version(2), {}, "No space left on device"});
   run.pass(50ms);
   CHECK(run.granted() == granted + 2);
   REQUIRE(run.warnings.size() == 2);
@@ -87,8 +87,8 @@ TEST_CASE("a state that cannot be saved costs the hand-over, and the run goes on
   CHECK(run.ask().is_ok());
 }
 
-TEST_CASE("an iteration that does not end costs the hand-over, and the run goes on when it does") {
-  HandedOver run;
+TEST_CASE("an iteration that does not end costs the reconfiguration, and the run goes on when it does") {
+  ReconfiguredRun run;
   REQUIRE(run.ask().is_ok());
   run.pass(50ms);
   run.pass(StopDeadline::kLeases * run.config.cluster.lease + 1s);
@@ -100,8 +100,8 @@ TEST_CASE("an iteration that does not end costs the hand-over, and the run goes 
 }
 
 TEST_CASE("of a version that is saved no second checkpoint is made: a run waits for the next one") {
-  HandedOver run(([] {
-    RunConfig config = config_that_hands_over();
+  ReconfiguredRun run(([] {
+    RunConfig config = config_that_reconfigures();
     config.checkpoint.every_clocks = 1;
     return config;
   })());
@@ -116,12 +116,12 @@ TEST_CASE("of a version that is saved no second checkpoint is made: a run waits 
   REQUIRE(run.versions_to_save() == std::vector<std::int64_t>{1, 3});
   run.save(3);
   run.pass(50ms);
-  CHECK(run.authority->hands_over());
+  CHECK(run.authority->reconfigures());
   CHECK(run.complete().front().version == Version(3));
 }
 
 TEST_CASE("a shard that is lost before it has heard of it ends the run, which can be resumed") {
-  HandedOver run;
+  ReconfiguredRun run;
   REQUIRE(run.ask().is_ok());
   run.iterate(1, 1);
   run.pass(50ms);
@@ -130,30 +130,30 @@ TEST_CASE("a shard that is lost before it has heard of it ends the run, which ca
   run.shard_reports(0);
   run.authority->lost(kShard1, "silent", run.now);
   REQUIRE(run.over());
-  CHECK_FALSE(run.authority->hands_over());
+  CHECK_FALSE(run.authority->reconfigures());
   CHECK(run.summary().status == "failed");
   CHECK(run.sent.of<wire::RunOver>(kNode0).front().resumable);
 }
 
-TEST_CASE("what a run must have to be handed over is named") {
-  CHECK(can_hand_over(config_that_hands_over()).is_ok());
-  RunConfig config = config_that_hands_over();
+TEST_CASE("what a run must have to be reconfigured is named") {
+  CHECK(can_reconfigure(config_that_reconfigures()).is_ok());
+  RunConfig config = config_that_reconfigures();
   config.checkpoint = {};
-  CHECK_THAT(can_hand_over(config).message(), Contains("checkpoint.every"));
-  config = config_that_hands_over();
+  CHECK_THAT(can_reconfigure(config).message(), Contains("checkpoint.every"));
+  config = config_that_reconfigures();
   config.cluster.reconnect_timeout = 39s;
-  CHECK_THAT(can_hand_over(config).message(), Contains("cluster.reconnect_timeout"));
-  config = config_that_hands_over();
+  CHECK_THAT(can_reconfigure(config).message(), Contains("cluster.reconnect_timeout"));
+  config = config_that_reconfigures();
   config.sync.policy = PolicyKind::kBackup;
   config.sync.backup_workers = 1;
-  CHECK_THAT(can_hand_over(config).message(), Contains("sync.backup_workers"));
+  CHECK_THAT(can_reconfigure(config).message(), Contains("sync.backup_workers"));
 }
 
-TEST_CASE("before training begins, and when it ends, nothing is handed over") {
-  Run gathering(config_that_hands_over());
-  CHECK(gathering.authority->hand_over("a replica has come back", gathering.now).code() ==
+TEST_CASE("before training begins, and when it ends, nothing is reconfigured") {
+  Run gathering(config_that_reconfigures());
+  CHECK(gathering.authority->reconfigure("a replica has come back", gathering.now).code() ==
         StatusCode::kUnavailable);
-  HandedOver run;
+  ReconfiguredRun run;
   run.authority->stop("a signal", run.now);
   CHECK(run.ask().code() == StatusCode::kFailedPrecondition);
 }

@@ -1,19 +1,19 @@
-#include "server/replicas/hand_over_requests.h"
+#include "server/replicas/reconfigure_requests.h"
 
 namespace paceline::server {
 
-void HandOverRequests::ask(const wire::PeerId& from) {
+void ReconfigureRequests::ask(const wire::PeerId& from) {
   const Ticks now = clock_.now();
-  Status status = role_.follower() ? unavailable("another one follows") : can_hand_over(setup_.config);
+  Status status = role_.follower() ? unavailable("another one follows") : can_reconfigure(setup_.config);
   const bool asked = asked_at_ && now - *asked_at_ <= setup_.config.cluster.lease;
   if (!refused_.is_ok()) status = refused_;
   if (status.is_ok() && !asked && role_.acts()) {
     asked_at_ = now;
     const std::string why = "a replica of " + setup_.name() + " has come back";
     if (authority_) {
-      status = authority_->hand_over(why, now);
+      status = authority_->reconfigure(why, now);
     } else {
-      link_.send({wire::HandOver{why}, {}});
+      link_.send({wire::Reconfigure{why}, {}});
     }
   }
   const bool never = status.code() == StatusCode::kFailedPrecondition;

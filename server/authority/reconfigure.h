@@ -4,9 +4,9 @@
 //
 //   shard 1's returning replica   ReplicaJoin     ->  the one that serves shard 1: it cannot follow as things
 //                                                     stand, and is to ask again
-//   the one that serves shard 1   HandOver        ->  the authority: the run quiesces and is saved
-//                                                     (hand_over_state.h)
-//   the authority                 RunOver{hands_over}  ->  all servers, which say that they have heard it
+//   the one that serves shard 1   Reconfigure        ->  the authority: the run quiesces and is saved
+//                                                     (reconfiguration.h)
+//   the authority                 RunOver{reconfigures}  ->  all servers, which say that they have heard it
 //                                                     (ShardReport) and begin anew, in the same process: who
 //                                                     served resumes, who followed follows
 //   the returning replica         ReplicaJoin     ->  <- ReplicaResumes: the checkpoint that it goes on from
@@ -24,18 +24,18 @@ namespace paceline::server {
 
 // Whether a run of this configuration can be handed over at all. Errors: kFailedPrecondition, naming the key
 // that stands in the way.
-[[nodiscard]] Status can_hand_over(const RunConfig& config);
+[[nodiscard]] Status can_reconfigure(const RunConfig& config);
 
-// How long, in leases, after a hand-over that brought nobody back, or was given up, before the next one.
+// How long, in leases, after a reconfiguration that brought nobody back, or was given up, before the next one.
 inline constexpr int kLeasesBetween = 20;
 
-// How a server's process goes on: after a hand-over, or as a replica that the one that serves has lost though
+// How a server's process goes on: after a reconfiguration, or as a replica that the one that serves has lost though
 // both live, and that comes back.
 struct RestartRequest {
   bool serves = false;            // it served; else it follows the one that does
   bool expects_follower = false;  // one that serves: there is a replica that is to follow it
-  bool returns = false;           // it was lost, and is to come back
-  bool has_followed = false;  // one that returns: it had all that there was, so the run is to be handed over
+  bool rejoins = false;           // it was lost, and is to come back
+  bool has_followed = false;  // one that returns: it had all that there was, so the run is to be reconfigured
 };
 
 }  // namespace paceline::server

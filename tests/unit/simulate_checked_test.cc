@@ -15,9 +15,9 @@ namespace {
 using simulate::Outcome;
 
 // Hands everything that the core is told and decides to the checker of tests/sim.
-class Judge final : public simulate::Watcher {
+class CheckingWatcher final : public simulate::Watcher {
  public:
-  explicit Judge(const sync::EngineConfig& config) : checker_(config, violations) {}
+  explicit CheckingWatcher(const sync::EngineConfig& config) : checker_(config, violations) {}
   void before(const sync::Event& event, Ticks now) override { checker_.before(event, now); }
   void after(const std::vector<sync::Action>& actions) override { checker_.after(actions); }
   void at_end(const sync::Engine& engine) { checker_.at_end(engine); }
@@ -29,13 +29,13 @@ class Judge final : public simulate::Watcher {
 
 // The plan's run, of which no decision was wrong.
 Outcome judged(const simulate::Plan& plan) {
-  Judge judge(plan.engine);
+  CheckingWatcher watcher(plan.engine);
   simulate::TimedComputation computation(plan);
-  simulate::World world(plan, computation, &judge);
+  simulate::World world(plan, computation, &watcher);
   Result<Outcome> run = world.run();
   REQUIRE(run);
-  judge.at_end(world.engine());
-  CHECK(judge.violations == Violations{});
+  watcher.at_end(world.engine());
+  CHECK(watcher.violations == Violations{});
   return *std::move(run);
 }
 

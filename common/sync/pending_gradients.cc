@@ -1,4 +1,4 @@
-#include "common/sync/held_gradients.h"
+#include "common/sync/pending_gradients.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,20 +9,20 @@
 
 namespace paceline::sync {
 
-void HeldGradients::add(const Contributor& gradient, std::int64_t iteration, const Metric& metric) {
+void PendingGradients::add(const Contributor& gradient, std::int64_t iteration, const Metric& metric) {
   OpenClock& clock = at(gradient.clock);
   clock.given.contributors.push_back(gradient);
   clock.given.metric += metric;
   clock.iterations.push_back(iteration);
 }
 
-void HeldGradients::add(const SkippedIteration& skipped, std::int64_t iteration) {
+void PendingGradients::add(const SkippedIteration& skipped, std::int64_t iteration) {
   OpenClock& clock = at(skipped.clock);
   clock.given.skipped.push_back(skipped);
   clock.iterations.push_back(iteration);
 }
 
-ClockContributions HeldGradients::take() {
+ClockContributions PendingGradients::take() {
   oldest_ = oldest_.next();
   if (by_clock_.empty()) return {};
   ClockContributions taken = std::move(by_clock_.front().given);
@@ -33,7 +33,7 @@ ClockContributions HeldGradients::take() {
   return taken;
 }
 
-IterationRanges HeldGradients::iterations() const {
+IterationRanges PendingGradients::iterations() const {
   IterationRanges held;
   for (const OpenClock& clock : by_clock_) {
     for (const std::int64_t iteration : clock.iterations) held.push_back({iteration, 1});
@@ -42,13 +42,13 @@ IterationRanges HeldGradients::iterations() const {
 }
 
 // Between two steps nobody is late for a clock that is open: these have done an iteration of it.
-std::int64_t HeldGradients::skipped() const {
+std::int64_t PendingGradients::skipped() const {
   std::int64_t count = 0;
   for (const OpenClock& clock : by_clock_) count += std::ssize(clock.given.skipped);
   return count;
 }
 
-HeldGradients::OpenClock& HeldGradients::at(Clock stamp) {
+PendingGradients::OpenClock& PendingGradients::at(Clock stamp) {
   PACELINE_ASSERT(stamp >= oldest_, "a gradient stamped " + to_string(stamp) + " comes after clock " +
                                         to_string(oldest_) + " closed");
   const std::size_t place = static_cast<std::size_t>(std::max<std::int64_t>((stamp - oldest_).value, 0));

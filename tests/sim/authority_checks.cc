@@ -10,7 +10,7 @@ namespace paceline::test {
 using namespace paceline::sync;
 
 void AuthorityChecker::after(const std::vector<Action>& actions) {
-  for (const Action& action : actions) std::visit([this](const auto& a) { judge(a); }, action);
+  for (const Action& action : actions) std::visit([this](const auto& a) { check(a); }, action);
   if (rejection_due_) violation("a wrong event was accepted");
   rejection_due_ = false;
   if (begun_) check_stage();
@@ -41,11 +41,11 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
   if (!anybody_live()) violation("nobody is live and the run does not end");
 }
 
-void AuthorityChecker::judge(const Started&) {
+void AuthorityChecker::check(const Started&) {
   if (!begun_) violation("started before all joined");
 }
 
-void AuthorityChecker::judge(const Apply& a) {
+void AuthorityChecker::check(const Apply& a) {
   if (!std::is_sorted(a.contributors.begin(), a.contributors.end()))
     violation("contributors are not in worker order");
   if (eager_ && a.contributors.size() > 1) violation("eager applies several at once");
@@ -65,7 +65,7 @@ void AuthorityChecker::judge(const Apply& a) {
     if (!eager_ && c.clock.value != a.version_after.value - 1) {
       violation("applies " + who + " for version " + to_string(a.version_after));
     }
-    judge_staleness(c);
+    check_staleness(c);
     updates_.push_back(gradient);
   }
   if (eager_) return;
@@ -81,7 +81,7 @@ void AuthorityChecker::judge(const Apply& a) {
 // all; its worker's own, since it came the last time, were in what it computed with. Those that turned out
 // not to be finite were, too, though they are no updates. Of a gradient that was never reported its worker
 // alone knows.
-void AuthorityChecker::judge_staleness(const Contributor& c) {
+void AuthorityChecker::check_staleness(const Contributor& c) {
   const auto computed = reports_.extract({c.worker, c.clock});
   const Clock began = *std::prev(began_[c.worker].upper_bound(c.clock));
   const bool mean = !eager_ && config_.combine == CombineMode::kMean;  // a clock is one update
@@ -107,7 +107,7 @@ void AuthorityChecker::judge_staleness(const Contributor& c) {
             std::to_string(most));
 }
 
-void AuthorityChecker::judge(const Grant& g) {
+void AuthorityChecker::check(const Grant& g) {
   check_stage();
   Account& a = accounts_[g.worker];
   const std::string who = "grant to " + to_string(g.worker) + " at clock " + to_string(g.clock);
@@ -148,7 +148,7 @@ void AuthorityChecker::judge(const Grant& g) {
   }
   iterations_[{g.worker, g.clock}] = g.iteration;
   note_batch(g, who);
-  if (policy_.kind != PolicyKind::kBackup) judge_clock_samples(g, who);
+  if (policy_.kind != PolicyKind::kBackup) check_clock_samples(g, who);
   never_had_[g.worker] = g.clock.next();
   Account begun{State::kRuns, g.clock, g.clock,      g.iteration, g.min_version,
                 false,        {},      std::nullopt, false,       g.samples};
@@ -185,7 +185,7 @@ void AuthorityChecker::note_sizes(const sync::Grant& g, const std::string& who) 
 
 // What a gradient's share of a mean is counted from: the samples of all who compute for the clock. They are
 // known once each of those who are there has been granted it.
-void AuthorityChecker::judge_clock_samples(const sync::Grant& g, const std::string& who) {
+void AuthorityChecker::check_clock_samples(const sync::Grant& g, const std::string& who) {
   std::map<WorkerId, std::int64_t>& sizes = sizes_[g.clock];
   sizes[g.worker] = g.samples;
   std::int64_t sum = 0;
@@ -202,12 +202,12 @@ void AuthorityChecker::judge_clock_samples(const sync::Grant& g, const std::stri
   violation(who + ": of " + std::to_string(g.clock_samples) + " samples, expected " + std::to_string(sum));
 }
 
-void AuthorityChecker::judge(const Held& h) {
+void AuthorityChecker::check(const HeldNotice& h) {
   if (accounts_[h.worker].state != State::kAsks) violation("held notice for one who does not wait");
   if (accounts_[h.waits_for].clock != slowest()) violation("held notice names one who is not the slowest");
 }
 
-void AuthorityChecker::judge(const VersionAdvanced& v) {
+void AuthorityChecker::check(const VersionAdvanced& v) {
   check_stage();
   if (v.version.value != version_.value + 1) violation("version jumps to " + to_string(v.version));
   if (stays_ && anybody_live()) violation("a stop moves the version of an eager run");
@@ -218,8 +218,8 @@ void AuthorityChecker::judge(const VersionAdvanced& v) {
   }
 }
 
-void AuthorityChecker::judge(const WindowClosed& w) {
-  threshold_said_ = w.threshold;
+void AuthorityChecker::check(const WindowClosed& w) {
+  threshold_announced_ = w.threshold;
   const Metric sums = windows_[w.index];
   const auto samples = static_cast<double>(sums.samples);
   if (w.samples != sums.samples || std::fabs(w.loss_mean - sums.loss_sum / samples) > 1e-9 || !w.accuracy ||
@@ -249,7 +249,7 @@ void AuthorityChecker::judge(const WindowClosed& w) {
   }
 }
 
-void AuthorityChecker::judge(const ThresholdChanged& t) {
+void AuthorityChecker::check(const ThresholdChanged& t) {
   const std::int64_t due = threshold_step_due_.value_or(0);
   if (t.from != threshold_ || t.to.value() - t.from.value() != due) {
     violation("threshold " + to_string(t.from) + " -> " + to_string(t.to) + ", expected a step of " +
@@ -282,11 +282,11 @@ std::size_t AuthorityChecker::stage_due() const {
 
 void AuthorityChecker::check_stage() {
   if (version_.value > 0 && stage_due() != stage_) violation("another policy should have taken over");
-  if (threshold_said_.value_or(threshold_) != threshold_) violation("a window names another threshold");
-  threshold_said_.reset();
+  if (threshold_announced_.value_or(threshold_) != threshold_) violation("a window names another threshold");
+  threshold_announced_.reset();
 }
 
-void AuthorityChecker::judge(const PolicySwitched& p) {
+void AuthorityChecker::check(const PolicySwitched& p) {
   const std::size_t due = stage_due();
   if (due == stage_) violation("another policy has taken over too soon");
   if (p.version != version_ || p.from != policy_.kind || p.threshold_from != threshold_) {
@@ -300,13 +300,13 @@ void AuthorityChecker::judge(const PolicySwitched& p) {
   for (auto& [worker, pushes] : pushes_) pushes = Pushes{{pushes.at.back()}, pushes.place, Clock(-1), {}};
 }
 
-void AuthorityChecker::judge(const Discard& d) {
+void AuthorityChecker::check(const Discard& d) {
   if (discard_due_.erase({d.worker, d.clock}) == 0) {
     violation("discards " + to_string(d.worker) + "@" + to_string(d.clock) + " for no reason");
   }
 }
 
-void AuthorityChecker::judge(const FinishWorker& f) {
+void AuthorityChecker::check(const FinishWorker& f) {
   Account& a = accounts_[f.worker];
   if (a.state != State::kAsks) violation("worker " + to_string(f.worker) + " is told to finish unasked");
   const bool done = config_.share == Share::kPool ? pool_empty() : even_done(f.worker, a.clock);
@@ -321,25 +321,25 @@ void AuthorityChecker::judge(const FinishWorker& f) {
   shares_.finish(f.worker);
 }
 
-void AuthorityChecker::judge(const RunFailed&) {
+void AuthorityChecker::check(const RunFailed&) {
   if (!stopping_ || config_.on_nan != OnNan::kStop) violation("failed for no reason");
 }
 
-void AuthorityChecker::judge(const AllFinished& a) {
+void AuthorityChecker::check(const AllFinished& a) {
   complete_end_ = a.reason == EndReason::kComplete;
   if (anybody_live()) violation("ended while somebody is live");
   if (applied_ != complete_) violation("ended with whole gradients that are not applied");
   finished_ = true;
 }
 
-void AuthorityChecker::judge(const Quiesced&) {
+void AuthorityChecker::check(const Quiesced&) {
   const auto begun = [this](const auto& entry) { return in_iteration(entry.second); };
   if (std::any_of(accounts_.begin(), accounts_.end(), begun))
     violation("at rest while somebody is in an iteration");
   if (applied_ != complete_) violation("at rest with whole gradients that are not applied");
 }
 
-void AuthorityChecker::judge(const Reject& r) {
+void AuthorityChecker::check(const Reject& r) {
   if (!rejection_due_) violation("a right event was refused: " + r.status.message());
   rejection_due_ = false;
 }

@@ -1,13 +1,13 @@
-#include "server/authority/hand_over_state.h"
+#include "server/authority/reconfiguration.h"
 
 #include <cstdint>
 
-#include "server/authority/hand_over.h"
+#include "server/authority/reconfigure.h"
 #include "server/authority/stop_deadline.h"
 
 namespace paceline::server {
 
-HandOverState::HandOverState(const RunConfig& config, RunCore& core, Checkpoints& checkpoints,
+Reconfiguration::Reconfiguration(const RunConfig& config, RunCore& core, Checkpoints& checkpoints,
                              RunSaves& saves, const Evaluations& evaluations, const WorkerSpeeds& speeds,
                              const Log& log)
     : config_(config),
@@ -18,7 +18,7 @@ HandOverState::HandOverState(const RunConfig& config, RunCore& core, Checkpoints
       speeds_(speeds),
       log_(log) {}
 
-Status HandOverState::begin(const std::string& why, Ticks now) {
+Status Reconfiguration::begin(const std::string& why, Ticks now) {
   if (failed_at_ && now - *failed_at_ <= kLeasesBetween * config_.cluster.lease) {
     return unavailable("it was tried a while ago, and will be again");
   }
@@ -27,11 +27,11 @@ Status HandOverState::begin(const std::string& why, Ticks now) {
   under_way_->why = why;
   under_way_->since = now;
   const bool is_over = advance(now);
-  PACELINE_ASSERT(!is_over, "handed over before it has quiesced");
+  PACELINE_ASSERT(!is_over, "reconfigured before it has quiesced");
   return Status::ok();
 }
 
-bool HandOverState::advance(Ticks now) {
+bool Reconfiguration::advance(Ticks now) {
   const sync::Engine& engine = core_.engine();
   if (!under_way_ || engine.stopping()) return false;
   const auto given_up = [&](const std::string& why) {
@@ -47,8 +47,8 @@ bool HandOverState::advance(Ticks now) {
     return asked.is_ok() ? false : given_up(asked.message());
   }
   if (!it.quiesced) {
-    const std::int64_t behind = (config_.exchange.hidden ? 2 : 1) + engine.max_clock_gap().value;
-    const bool too_late = now - it.since > StopDeadline::allowed(config_, speeds_, behind);
+    const std::int64_t after = (config_.exchange.hidden ? 2 : 1) + engine.max_clock_gap().value;
+    const bool too_late = now - it.since > StopDeadline::allowed(config_, speeds_, after);
     return too_late ? given_up("an iteration that is under way does not end") : false;
   }
   if (!evaluations_.idle() || checkpoints_.under_way()) return false;
@@ -68,7 +68,7 @@ bool HandOverState::advance(Ticks now) {
   return true;
 }
 
-void HandOverState::give_up(const std::string& why, Ticks now) {
+void Reconfiguration::give_up(const std::string& why, Ticks now) {
   log_.warn("the run goes on without the server that has come back, for now: " + why);
   failed_at_ = now;
   under_way_.reset();

@@ -1,4 +1,4 @@
-// HeldGrants: who waits, or runs and may be granted the next iteration ahead (exchange.hidden), filed under what
+// DeferredGrants: who waits, or runs and may be granted the next iteration ahead (exchange.hidden), filed under what
 // releases them. A worker at clock c under threshold s may go on once
 // the floor reaches c - s (docs/SYNC.md, The one rule), so it is filed under that clock:
 //   s = 3, floor 3, a worker at 7           filed under 4
@@ -21,7 +21,7 @@
 namespace paceline::sync {
 
 // Thread: one.
-class HeldGrants {
+class DeferredGrants {
  public:
   // `worker` waits until the floor is `needed` or more. It must not be filed already.
   void add(Rank worker, Clock needed);
