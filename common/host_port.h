@@ -12,7 +12,7 @@ namespace paceline {
 
 struct HostPort {
   std::string host;       // without brackets
-  std::string port;       // what stands behind the last colon; empty: there is none
+  std::string port;       // what stands after the last colon; empty: there is none
   bool brackets = false;  // an IPv6 address
 
   // As it stands in an address: with its brackets.

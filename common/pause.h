@@ -15,7 +15,7 @@ struct Pause {
   Ticks known_at;  // its end, or a little later
 
   // Since when something has lasted, without the pause. Not later than known_at: some of it, or all, may have
-  // come behind the pause, and nothing begins in the future.
+  // come after the pause, and nothing begins in the future.
   constexpr Ticks discounted(Ticks since) const {
     return std::min(since + length, std::max(since, known_at));
   }

@@ -3,7 +3,7 @@
 #   scripts/run_ssh.sh CONFIG HOSTS [--dir DIR] [--ssh COMMAND] [--force | --resume-or-start]
 #                      [key.path=value …]
 #     HOSTS         a file with one daemon per line, in order: "server HOST" for each shard, "node HOST" for each node;
-#                   empty lines and what stands behind a # do not count, nor do line ends of other systems
+#                   empty lines and what stands after a # do not count, nor do line ends of other systems
 #     --dir DIR     the built checkout on every host (default: the same path as here)
 #     --ssh COMMAND how a host is reached (default: ssh -o BatchMode=yes)
 #     --resume-or-start

@@ -7,7 +7,7 @@
 #     --quick     four cells of half the length: about three minutes instead of a good twenty; of cells that are named, those
 #                 that learn and those as it is keep theirs
 #     --calibrations N   how many calibrating runs, each with a seed of its own, every cell is predicted from (1 to 99, default 1)
-#     --out DIR   holds the real runs, the simulated ones (CELL-simulated; CELL-trained in training mode; behind the first
+#     --out DIR   holds the real runs, the simulated ones (CELL-simulated; CELL-trained in training mode; after the first
 #                 calibrating run CELL-simulated-2 and so on) and pairs.json (default runs/reality)
 #     CELL        ssp1, ssp10, bsp, dtssp, asp, ssp-even, ssp-steep, bsp-steep, dtssp-steep; dtssp-learns (with calibrating
 #                 runs of its own, about two minutes in all); and, of two workers whose speeds nothing emulates, so that the

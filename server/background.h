@@ -17,7 +17,7 @@ class Background {
   using Here = std::function<void(const Status& here, const Status& counts)>;
 
   virtual ~Background() = default;
-  // Has `work` done by another thread, behind all that was given before; then calls `here` and `done` with
+  // Has `work` done by another thread, after all that was given before; then calls `here` and `done` with
   // what it returned, on the thread of the caller and never from within run().
   //
   // Where another process does the same (replicas/replicated_background.h) `done` is called when that has

@@ -28,7 +28,7 @@ std::string shown(const Tensor& tensor) {
   return "'" + tensor.name + "'" + " (" + shape + ")";
 }
 
-// Which tensor is another one than that at its place, and both; to be said behind the hashes.
+// Which tensor is another one than that at its place, and both; to be said after the hashes.
 std::string first_difference(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
   for (std::size_t i = 0; i < std::max(got.size(), expected.size()); ++i) {
     const std::string place = ": tensor " + std::to_string(i);

@@ -28,14 +28,14 @@ class OwnShard {
     Resuming& resuming;
     const std::unique_ptr<Replication>& replication;
   };
-  // `drain` is called behind what comes from elsewhere than a message.
+  // `drain` is called after what comes from elsewhere than a message.
   OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> drain)
       : io_(io), service_(service), around_(around), drain_(std::move(drain)) {}
 
   // What it says after each call. One that is broken ends the run, or this server.
   void on_status(const Status& state);
   void on_replies_sent();
-  // Has it work ahead, behind what the sockets have for us: they are looked at again before each piece of it.
+  // Has it work ahead, after what the sockets have for us: they are looked at again before each piece of it.
   void work_ahead();
 
  private:

@@ -60,7 +60,7 @@ class ServerLoop final : private SpeakerOutbox::Route {
              ServerOptions options);
   ~ServerLoop() override {
     replies_sent_->close();
-    authority_.end();  // its background may be the replication's, which is made behind it
+    authority_.end();  // its background may be the replication's, which is made after it
   }
   ServerLoop(const ServerLoop&) = delete;
 

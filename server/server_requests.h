@@ -1,4 +1,4 @@
-// ServerRequests: what the process of a server asks of it, by signals and the like: done by the loop, behind what
+// ServerRequests: what the process of a server asks of it, by signals and the like: done by the loop, after what
 // it has to do.
 //
 // Thread: any, for each call; not from a signal handler.
@@ -33,7 +33,7 @@ class ServerRequests {
     const ServerView& view;
     RunDisplay& display;
   };
-  // `drain` is called behind what was asked of the authority.
+  // `drain` is called after what was asked of the authority.
   ServerRequests(boost::asio::io_context& io, Of of, std::function<void()> drain)
       : io_(io), of_(of), drain_(std::move(drain)) {}
 

@@ -42,7 +42,7 @@ class ServerTicks {
     RunDisplay& display;
   };
   using Lose = std::function<void(Peer, const std::string& why, Loss, Ticks now)>;
-  // `lose` is called for whoever is lost; `drain` behind each tick.
+  // `lose` is called for whoever is lost; `drain` after each tick.
   ServerTicks(boost::asio::io_context& io, Server server, Lose lose, std::function<void()> drain)
       : server_(server), lose_(std::move(lose)), drain_(std::move(drain)), timer_(io) {}
 

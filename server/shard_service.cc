@@ -170,7 +170,7 @@ void ShardService::tick(Ticks now) {
   part_with_lost(now);
 }
 
-// What a lost node has not taken would keep states alive for as long as it pleases. But behind it lies the
+// What a lost node has not taken would keep states alive for as long as it pleases. But after it lies the
 // Error that says why, so a node that reads has a while for that. Breaking may fail: it is tried until
 // nothing is left.
 void ShardService::part_with_lost(Ticks now) {

@@ -94,7 +94,7 @@ class ShardService {
   // in the middle of what it is answered, and it comes no further. Errors: kResourceExhausted, then it is
   // lost.
   [[nodiscard]] Status may_reconnect(NodeId node, Ticks now);
-  // The node's connection broke, and it goes on over another one, behind this: it says again what it is not
+  // The node's connection broke, and it goes on over another one, after this: it says again what it is not
   // known to have been heard with, and asks again for what it has not got. From here on what it says twice is
   // no mistake of its: it is dropped, and counted (repeated()).
   void on_reconnect(NodeId node);
@@ -113,7 +113,7 @@ class ShardService {
   // Pull requests answered or held, and messages refused.
   std::int64_t pulls() const { return pulls_; }
   std::int64_t refused() const { return refused_; }
-  // Messages that had come before, of nodes that said them again behind a connection that broke.
+  // Messages that had come before, of nodes that said them again after a connection that broke.
   std::int64_t repeated() const { return repeated_; }
   const Shard* shard() const { return shard_ ? &*shard_ : nullptr; }
 

@@ -82,7 +82,7 @@ void decision_waits(const ShardWaiting& it, const LastSeen& last_seen, Ticks now
     const std::string decision = "decision " + std::to_string(it.shard->next_sequence());
     const std::size_t after = it.postponed - 1;
     const std::string who =
-        decision + (after == 0 ? " waits" : " and " + std::to_string(after) + " behind it wait");
+        decision + (after == 0 ? " waits" : " and " + std::to_string(after) + " after it wait");
     found.push_back({"the wait of " + decision + " for a released version to leave",
                      who + " for a released version to leave: " + readers(it, last_seen, now),
                      it.durations.usual_of_version()});

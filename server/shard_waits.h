@@ -4,7 +4,7 @@
 //     from the authority (last seen 0.2 s ago)
 //   the pull of node 1 waits for revision 702 (version 117) to leave: node 4 (last seen 0.1 s ago) has 12
 //     pieces to read and has taken none for 3.1 s
-//   decision 119 and 3 messages behind it wait for a released version to leave: node 4 …
+//   decision 119 and 3 messages after it wait for a released version to leave: node 4 …
 //
 // Nothing here decides or remembers anything (common/log/stall_log.h knows what has become long). At the
 // authority a decision is applied as it is made, so what has not been reached is the engine's to explain
@@ -29,7 +29,7 @@ struct ShardWaiting {
   const Shard* shard;  // null: no node has joined
   const PendingPulls& pulls;
   const ReplyWindow& replies;
-  std::size_t postponed;  // decisions and what is behind them
+  std::size_t postponed;  // decisions and what is after them
   const std::vector<wire::GradientArrived>& withheld;
   const StateDurations& durations;
 };

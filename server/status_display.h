@@ -49,7 +49,7 @@ class StatusDisplay {
   Style style_;
   std::function<Size()> size_;
   Ticks next_;
-  // What the run waits for before or behind its training, and when that is a line; none once it was.
+  // What the run waits for before or after its training, and when that is a line; none once it was.
   std::string wait_;
   std::optional<Ticks> wait_line_;
   bool shown_ = false;

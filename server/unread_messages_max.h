@@ -3,7 +3,7 @@
 // and does not read takes about a megabyte. The bound leaves room for all that may wait for a node that
 // stands still, or reads a large answer slowly: of each training thread a grant, a notice, the answers to its
 // pulls. Heartbeats, and the notices that a grant is still held, which come again and again, are none of it:
-// behind what is unread they say nothing, and are left out (kHeartbeatsUnread).
+// after what is unread they say nothing, and are left out (kHeartbeatsUnread).
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ enum class EventKind : std::uint32_t {
   kComputeBegins,    // a: worker                parameters and mini-batch are there
   kComputeEnds,      // a: worker
   kPushSent,       // a: worker                its local apply is done
-  kPushArrives,      // a: shard, b: worker      whole; at shard 0 the report behind it
+  kPushArrives,      // a: shard, b: worker      whole; at shard 0 the report after it
   kPartArrives,      // a: shard, b: worker      of a push: nothing follows before the rest is there
   kPushTaken,        // a: shard, b: worker      by the server's loop
   kReportArrives,    // a: worker                alone: its gradient is not finite

@@ -46,7 +46,7 @@ class LocalUpdates {
     return own_.stamps().empty() ? 1 : std::max<std::size_t>(own_.to_reapply(applied).size(), 1);
   }
 
-  // Behind the slices that were taken over: `now` is what is here.
+  // After the slices that were taken over: `now` is what is here.
   void refreshed(const cache::SnapshotStamp& now, std::uint32_t thread) {
     for (std::uint32_t k = 0; k < waits_in_.size(); ++k) {
       waits_in_[k] =

@@ -7,7 +7,7 @@
 //   ends of a member = the latest begin, with what it computes ahead of its first norm
 //                    + what the slowest computes between the first norm forward and the first norm back
 //                    + 2 norms (latency + (members - 1) (costs.message + bytes / bandwidth))
-//                    + what it computes behind that itself
+//                    + what it computes after that itself
 //
 // Assumed: a third of a computation is the forward pass, and a layer takes its share of the products. A message has two
 // floats a channel (worker/model/norm_group.h); a member sends it to each other one, one after another, on the slowest

@@ -45,7 +45,7 @@ class Pipelines final : public GroupSteps {
   schedule::PipelinePlan rows_;
   std::vector<double> weights_;                          // of each micro-batch, beside an average one
   std::vector<double> shares_;                           // of a step's costs, by chunk of the network
-  std::vector<std::vector<schedule::StageLink>> links_;  // of each group, behind each chunk but the last
+  std::vector<std::vector<schedule::StageLink>> links_;  // of each group, after each chunk but the last
   std::vector<schedule::PassSpans> passes_;              // by node; empty: run.trace is off
   PipelineSummary summary_;
   double all_ = 0.0;  // from where a step's first stage begins until it is done, for each stage, s

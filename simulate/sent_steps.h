@@ -25,7 +25,7 @@ struct SentStep {
   Revision computed_revision;
   std::int64_t own_updates = 0;                   // in the parameters that it computed with, besides
   Ticks left;                                     // all of the push, or the report alone
-  std::optional<std::uint32_t> pull_after = {};  // sent right behind the push, which each shard takes first
+  std::optional<std::uint32_t> pull_after = {};  // sent right after the push, which each shard takes first
   Ticket pull_ticket = 0;                         // of that: its place may be another's by now
 };
 

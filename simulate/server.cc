@@ -28,7 +28,7 @@ void Server::push_arrives(std::uint32_t worker, std::uint32_t stamp, Ticks now) 
   const NodeId node(plan_.of_stage.empty() ? 0 : worker);
   const Transfer& gradient = plan_.shards_of(node)[id_.value].gradient;
   bytes_pushed_ += gradient.bytes;
-  // At the authority's shard the report is behind it.
+  // At the authority's shard the report is after it.
   const std::int64_t messages = gradient.messages + (id_ == kAuthority ? 1 : 0);
   events_.at(loop_.take(messages * plan_.costs.message, now),
              {EventKind::kPushTaken, id_.value, worker, stamp});

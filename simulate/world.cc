@@ -182,7 +182,7 @@ void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp,
   } else {
     network_.message({EventKind::kArrivalReported, shard.value, worker, stamp}, now);
   }
-  // On one connection the pull that was sent behind the push is taken behind it.
+  // On one connection the pull that was sent after the push is taken after it.
   if (const auto pull = pull_after; pull && plan_.slice_of(shard, pulls_[*pull].fragment)) {
     servers_[shard.value].pull_arrives(*pull, now);
   }

@@ -42,7 +42,7 @@ class Points {
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
-  // Of what points read: each file and data set once, a data set by its path and a slash behind it.
+  // Of what points read: each file and data set once, a data set by its path and a slash after it.
   struct Files {
     std::optional<simulate::TracedRun> traced;
     std::map<std::string, std::uint64_t> contents;

@@ -37,7 +37,7 @@ def blocks(text):
         else:
             found.append((kind, number, [line]))
 
-    previous = None  # the kind of the line before, None behind a blank one
+    previous = None  # the kind of the line before, None after a blank one
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if fence:
@@ -215,7 +215,7 @@ class Programs:
         if module:
             first = f"python/{module[1].replace('.', '/')}.py"
             program = next((i for i, piece in enumerate(pieces) if piece.endswith(".py")), len(pieces))
-            pieces = pieces[1:program + 1]  # what is behind the program is its own
+            pieces = pieces[1:program + 1]  # what is after the program is its own
         given = {piece.partition("=")[0] for piece in pieces[1:] if re.match(r"--[a-z]", piece)}
         if first.startswith("build/") and first.split("/")[1] not in self.presets | {"<preset>"}:
             found.append(f"no such preset: {first}")

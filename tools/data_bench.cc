@@ -151,7 +151,7 @@ void add_data_bench(CLI::App& data, int& exit_status) {
       ->capture_default_str();
   command
       ->add_option("--step-ms", options->step_ms,
-                   "A pause behind each mini-batch, as a step on a GPU makes it")
+                   "A pause after each mini-batch, as a step on a GPU makes it")
       ->check(number_option([](double x) { return x >= 0.0 && x <= 1e6; }, "0 to 1000000"))
       ->capture_default_str();
   command->callback([options, &exit_status] { exit_status = data_bench(*options, std::cout, std::cerr); });

@@ -19,7 +19,7 @@ std::optional<ReleaseKey> release_of(const Wait& wait) {
   return ReleaseKey{*grant.release, grant.by, grant.min_clock->value, threshold};
 }
 
-// Whom it was for was in the iteration behind those that it had completed.
+// Whom it was for was in the iteration after those that it had completed.
 std::optional<Clock> clock_of_whom(const Wait& wait) {
   return wait.hold && wait.hold->min_clock ? wait.hold->min_clock : std::nullopt;
 }

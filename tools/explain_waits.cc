@@ -58,7 +58,7 @@ TimesByPhase times_in(const trace::WorkerSpans& worker, const Stretch& stretch) 
   return times;
 }
 
-// Phases in which a worker waits, and those behind which it computes.
+// Phases in which a worker waits, and those after which it computes.
 bool is_exchange(Phase phase) { return phase == Phase::kStep || phase == Phase::kPsApplyGrads; }
 std::optional<WaitCause> cause_of(Phase phase) {
   switch (phase) {
@@ -116,7 +116,7 @@ class Waits {
       const PhaseSpan& span = worker.spans[i];
       const std::optional<WaitCause> cause =
           waits_in_step(worker, i) ? WaitCause::kStage : cause_of(span.phase);
-      // The exchange behind a computation begins the next wait. One that took no time has no span, and one of
+      // The exchange after a computation begins the next wait. One that took no time has no span, and one of
       // a process that is gone is not here: then what is of another iteration does.
       const bool is_behind = is_exchange(span.phase) || span.phase == Phase::kBarrier;
       if (has_computed && (is_behind || span.clock != computed)) {
@@ -172,7 +172,7 @@ class Waits {
     const std::optional<Stretch> barrier = std::exchange(barrier_, std::nullopt);
     const std::optional<Ticks> exchange = std::exchange(exchange_, std::nullopt);
     if (wait.length.count() == 0) return;
-    // Nothing behind the last exchange: it waited for an iteration that did not come, and not for its own.
+    // Nothing after the last exchange: it waited for an iteration that did not come, and not for its own.
     const bool is_last = exchange && wait.clock == wait.after;
     if (is_last) wait.clock = wait.after.next();
     wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
@@ -185,7 +185,7 @@ class Waits {
       if (barrier) attribute(wait, *barrier);
     }
     const Stretch whole{wait.begin, wait.begin + wait.length};
-    // One is asked for behind the other, so they are in order and none overlaps another.
+    // One is asked for after the other, so they are in order and none overlaps another.
     const std::vector<Stretch>& evaluations = decisions_.evaluations;
     auto evaluation = std::lower_bound(evaluations.begin(), evaluations.end(), whole.begin,
                                        [](const Stretch& e, Ticks from) { return e.end <= from; });
@@ -209,7 +209,7 @@ class Waits {
 
   // All-reduce: nothing can be summed until the last worker, of stages that of the same stage, has its gradient, so
   // the others are held for it until then; what follows is the sum (sum_waits.h).
-  // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it; but
+  // What the authority decides after the sum, a moment's hold for the last report included, is of the way to it; but
   // stages end at unlike instants, and who ends early is held for the others.
   void attribute_sum(Wait& wait, Ticks begin, const std::optional<Stretch>& barrier) const {
     nanoseconds& network = wait.causes[static_cast<std::size_t>(WaitCause::kNetwork)];

@@ -1,7 +1,7 @@
 // Why workers waited: the stretches of a trace in which a worker had nothing to compute, each divided by
 // cause. Pure: a trace in, numbers out; explain.h says them.
 //
-// A wait is what lies between two computations: the exchange behind clock c, the parameters and the
+// A wait is what lies between two computations: the exchange after clock c, the parameters and the
 // mini-batch of the next one. Its causes:
 //   barrier      held by the threshold; for whom, and what that worker did meanwhile
 //   server       its report was there, but its gradient not whole on every server, or nothing decided yet
@@ -15,7 +15,7 @@
 // In an all-reduce `network` is the node's own step, the report of it and the answer.
 //
 // Worked example: an exchange of 100 ms; the report is taken 20 ms after its begin, the worker is held 5 ms
-// later and let go 60 ms after that, and goes on 15 ms behind the grant: barrier 60, server 5, network 35.
+// later and let go 60 ms after that, and goes on 15 ms after the grant: barrier 60, server 5, network 35.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ using TimesByPhase = std::array<std::chrono::nanoseconds, kPhaseCount>;
 
 struct Wait {
   WorkerId worker;
-  Clock clock;  // of the iteration that it waited to begin; behind the last, the one that did not come
+  Clock clock;  // of the iteration that it waited to begin; after the last, the one that did not come
   Clock after;  // of the one before; the same where there was none
   Ticks begin;
   std::chrono::nanoseconds length{0};
@@ -64,7 +64,7 @@ struct Wait {
   StageWaits::Times of_stages{};           // stage: whose doing it was; empty: the trace has no passes
   SumWaits::Times of_sum{};                // sum: for whom, as far as it was for anybody
   SumWaits::Times of_formation{};          // formation: who was lost
-  bool is_summed = false;                  // behind a step of an all-reduce
+  bool is_summed = false;                  // after a step of an all-reduce
   std::chrono::nanoseconds evaluating{0};  // of it, while a node evaluated
   TimesByPhase then{};                     // of the iteration that follows
 

@@ -7,7 +7,7 @@
 namespace paceline {
 
 // For CLI::Option::check(): empty where the whole text is a finite number that `fits`, else "got nan, expected a number
-// above 0", with `expected` behind.
+// above 0", with `expected` after.
 std::function<std::string(const std::string&)> number_option(bool (*fits)(double), std::string expected);
 
 // The same of --target: an accuracy above 0 and up to 1.

@@ -54,7 +54,7 @@ TextTable table_of(const PipelineSummary& pipeline) {
                               {"parameters"},
                               {"computed s"},
                               {"waited s for the one in front"},
-                              {"for the one behind"},
+                              {"for the one after"},
                               {"kept at most, bytes"}}};
   for (std::size_t s = 0; s < pipeline.busy_seconds.size(); ++s) {
     const bool has_chunks = pipeline.chunks > 1;  // then each stage has one in front and one behind

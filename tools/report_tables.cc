@@ -198,7 +198,7 @@ std::string ending(const FinishedRun& run) {
   if (s.resumed_from) {
     text += printed(
         "  resumed from version %lld, generation %llu: phases, bytes and reads are of that alone; "
-        "who was lost behind that version before is in server.log\n",
+        "who was lost after that version before is in server.log\n",
         static_cast<long long>(s.resumed_from->value), static_cast<unsigned long long>(s.generation));
   }
   if (s.checkpoints) {

@@ -87,7 +87,7 @@ std::string iterations_text(const FinishedRun& run) {
   return iterations ? std::to_string(*iterations) : "-";
 }
 
-// One line each, with the changes against the first behind the numbers.
+// One line each, with the changes against the first after the numbers.
 TextTable wide_runs(std::span<const FinishedRun> runs) {
   TextTable table{.columns = {{"run", Align::kLeft},
                               {"status", Align::kLeft},

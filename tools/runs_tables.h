@@ -12,8 +12,8 @@
 namespace paceline {
 
 // First the runs, in seconds for each worker that reported (Times), so that they add up to no more than the
-// total; then the nine phases, a column for each run. Behind each time, its change against the first run in
-// per cent; behind the accuracy, the difference in points. No change where one of the two runs is not
+// total; then the nine phases, a column for each run. After each time, its change against the first run in
+// per cent; after the accuracy, the difference in points. No change where one of the two runs is not
 // comparable: such runs are named below the tables with the reason (caveats_of()); nor where both numbers are
 // printed alike or are below a millisecond, of which it would be noise.
 //

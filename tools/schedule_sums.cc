@@ -30,7 +30,7 @@ struct BucketCost {
   schedule::Plan plan;
   std::int64_t bytes = 0;  // that a node sends at most
   double sums = 0.0;       // s
-  double copies = 0.0;     // s, behind the sums of all buckets, with exchange.shard_optimizer
+  double copies = 0.0;     // s, after the sums of all buckets, with exchange.shard_optimizer
 };
 
 // Buckets of one size, whose parts may end at the same places, have one plan.

@@ -19,7 +19,7 @@ void share(SumWaits::Times& times, const std::vector<NodeId>& nodes, nanoseconds
   }
 }
 
-// The first that ends behind `at`. Spans are in order, and none overlaps another.
+// The first that ends after `at`. Spans are in order, and none overlaps another.
 std::vector<BucketSpan>::const_iterator first_after(const std::vector<BucketSpan>& spans, Ticks at) {
   return std::lower_bound(spans.begin(), spans.end(), at, [](const BucketSpan& span, Ticks from) {
     return span.begin + span.length <= from;
@@ -41,7 +41,7 @@ SumWaits::SumWaits(const trace::Trace& trace, std::uint32_t stages) : stages_(st
   }
 }
 
-// Who is lost leaves the core with the step that the others make, or have made: behind the formation, or before it.
+// Who is lost leaves the core with the step that the others make, or have made: after the formation, or before it.
 void SumWaits::add_formations(const trace::Trace& trace) {
   for (const trace::Decision& d : trace.decisions) {
     if (d.kind == DecisionKind::kParted) {

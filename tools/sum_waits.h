@@ -5,7 +5,7 @@
 //   node 0   |--- bucket 0 ---|- 1 -|   waits for node 1 until that begins the bucket; the rest is the sum itself
 //   node 1         | bucket 0 |- 1 -|   has begun both together: nobody waits for it in bucket 1
 //
-// Behind a loss nobody sums until those that are left have met (docs/ALLREDUCE.md), and up to there all have waited for
+// After a loss nobody sums until those that are left have met (docs/ALLREDUCE.md), and up to there all have waited for
 // the lost one:
 //
 //   | sum, for the lost one | parted | formation | formed, connected | sum |
@@ -38,7 +38,7 @@ class SumWaits {
     Times sum_for;        // of the sum; what is left of it was nobody's doing
     Times formation_for;  // of the formation: who was lost
   };
-  // Of what workers of `node` waited from `begin` to `end` behind the step of that clock. What is in neither part is the
+  // Of what workers of `node` waited from `begin` to `end` after the step of that clock. What is in neither part is the
   // node's own step, its report and the answer. `reported`: when the authority had taken its report, which the sum is
   // held to last until where the trace has none of its buckets.
   Parts of(NodeId node, Clock clock, Ticks begin, Ticks end, std::optional<Ticks> reported) const;

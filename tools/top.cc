@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds kEvery{1};
 constexpr std::chrono::seconds kTimeout{5};
-// To the screen's first place; what is behind the new text is cleared.
+// To the screen's first place; what is after the new text is cleared.
 constexpr const char* kHome = "\033[H";
 constexpr const char* kClearToEnd = "\033[J";
 constexpr const char* kClearScreen = "\033[2J";
@@ -45,7 +45,7 @@ Screen screen_of_standard_output() {
   return screen;
 }
 
-// Each line cleared behind its end, so that nothing of a longer one stays.
+// Each line cleared after its end, so that nothing of a longer one stays.
 std::string for_terminal(const std::string& table) {
   std::string text = kHome;
   for (const char c : table) text += c == '\n' ? std::string("\033[K\n") : std::string(1, c);

@@ -14,7 +14,7 @@ class App;
 namespace paceline {
 
 struct TopOptions {
-  std::string endpoint = {};  // "host:port", also with "http://" before it and a path behind
+  std::string endpoint = {};  // "host:port", also with "http://" before it and a path after
   bool once = false;
 };
 

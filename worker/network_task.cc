@@ -206,7 +206,7 @@ class NetworkTasks final : public TaskFactory {
         data_(std::move(data)) {
     if (!config.pipeline.enabled()) loader_ = make_loader(on_gpus);
   }
-  // Behind the construction, of a pipeline. Errors: StageTasks::make()'s.
+  // After the construction, of a pipeline. Errors: StageTasks::make()'s.
   Status cut_into_stages() {
     if (!config_.pipeline.enabled()) return Status::ok();
     PACELINE_ASSIGN_OR_RETURN(stages_, StageTasks::make(config_, network_));

@@ -44,10 +44,10 @@ class Node {
   // are lost and others go on with the run (session.h). Once. OK when the run ended well. Errors: kAborted
   // after request_stop(), with its reason; why a server refused this node; kDeadlineExceeded naming a server
   // that did not answer, fell silent or did not come back; what is wrong with its keys (wire/keys.h); a
-  // task's fault; or the fault with which the authority ended the run. Behind it no socket of `context` is the node's.
+  // task's fault; or the fault with which the authority ended the run. After it no socket of `context` is the node's.
   Status run();
 
-  // Whether it was granted anything, so that the run had begun; of one that was not, nothing is left behind. Behind run().
+  // Whether it was granted anything, so that the run had begun; of one that was not, nothing is left behind. After run().
   bool has_trained() const;
 
   // Leaves the run in order: running steps are finished (an emulated one is cut short), the servers are told,

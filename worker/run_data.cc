@@ -100,7 +100,7 @@ Status RunData::open_pictures(const RunConfig& config, RunFolder run_folder) {
   warnings_ = std::move(folder.warnings);
   left_out_ = std::ssize(folder.left_out);
   if (data_.cache > 0) {
-    // The test set's files lie behind the training set's.
+    // The test set's files lie after the training set's.
     const std::int64_t pictures = folder.train->size() + test_pictures_->size();
     const std::string key =
         hex(folder.train->fingerprint_of_files()) + hex(test_pictures_->fingerprint_of_files());

@@ -189,7 +189,7 @@ SessionEnd Session::run(NodeTotals& totals) {
   if (Status shared = check_shared(); !shared.is_ok()) return {shared, client_.lost(), 0};
   // What they train with the threads make before the node joins: with a GPU that takes some 0.4 s, in
   // which all other nodes would wait. Why one of them cannot train is said to the servers like whatever ends
-  // a node, so that they name it, and so behind the joining.
+  // a node, so that they name it, and so after the joining.
   std::vector<ThreadResult> results(config_.cluster.threads_per_node);
   PreparedThreads<Trainer> threads(
       config_.cluster.threads_per_node,
@@ -237,7 +237,7 @@ SessionEnd Session::run(NodeTotals& totals) {
 }
 
 void Session::stop(const std::string& reason) {
-  // The threads end behind their running steps; then conclude() says goodbye.
+  // The threads end after their running steps; then conclude() says goodbye.
   client_.close(aborted(reason));
 }
 
@@ -290,7 +290,7 @@ Status Session::await_trainers(const PreparedThreads<Trainer>& threads) const {
 }
 
 // While the client is open it tells what they are at for long (own_waits()), together with what it waits for
-// itself; behind its close, as by a stop, nobody else does.
+// itself; after its close, as by a stop, nobody else does.
 void Session::work_to_the_end(PreparedThreads<Trainer>& threads) const {
   threads.work();
   log_waits_until([&] { return threads.done_within(kCheckEvery); },

@@ -72,7 +72,7 @@ class Session {
  public:
   // `before`: how the last session in which servers were joined ended; one of the first: nothing was lost.
   Session(const SessionParts& parts, const SessionEnd& before);
-  // What is called when the client closes is not called behind the end of what it would close: its thread has ended
+  // What is called when the client closes is not called after the end of what it would close: its thread has ended
   // before any of that goes, and before the client goes no thread is left that would close it.
   ~Session();
   Session(const Session&) = delete;
@@ -83,7 +83,7 @@ class Session {
   SessionEnd run(NodeTotals& totals);
   // Ends it: running steps are finished (an emulated one is cut short), the servers are told. Thread: any.
   void stop(const std::string& reason);
-  // Closes its connections; what it has lent to servers stays. Behind run().
+  // Closes its connections; what it has lent to servers stays. After run().
   void disconnect() { client_.disconnect(); }
   // Removes what all nodes of the machine emulate a cluster with: the run is over for this one.
   void remove_slot_files();

@@ -92,7 +92,7 @@ void Session::log_formation(const AllReduceExchange::Meeting& meeting) {
                   std::to_string(here.size()) + " nodes go on from version " + to_string(meeting.version));
 }
 
-// Where each node has a part, each sends its own; of stages those of the first group. Behind the last step the authority
+// Where each node has a part, each sends its own; of stages those of the first group. After the last step the authority
 // makes up no formation any more, which a node that has left one would wait for in vain.
 void Session::send_last_state() {
   if (reduces_ == nullptr) return;

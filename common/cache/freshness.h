@@ -30,7 +30,7 @@ struct FreshnessRules {
   std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
   bool pulls_before_push = true;                     // pull_with_push(): what may go ahead of a push does
   // The next grant does not wait for the push (exchange.hidden): nothing that is merely due is waited for, and what
-  // is asked for with a push is for the iteration behind the next.
+  // is asked for with a push is for the iteration after the next.
   bool hidden = false;
 };
 
@@ -113,14 +113,14 @@ struct PullWithPushPlan {
   // What exists will do, so that the answer does not wait for the grant: it is copied in before that is looked
   // for.
   bool answered_at_once = false;
-  // Whether it goes ahead of whatever of the push has not left, or right behind the push.
+  // Whether it goes ahead of whatever of the push has not left, or right after the push.
   bool before_push = false;
 };
 
-// Behind: what is required does not exist yet. The servers hold the answer as long as the authority holds the
+// After the push: what is required does not exist yet. The servers hold the answer as long as the authority holds the
 // grant, and both come down together.
 //
-// Ahead: a refresh that is merely due, under eager. What exists will do; the servers answer at once, and the
+// Before the push: a refresh that is merely due, under eager. What exists will do; the servers answer at once, and the
 // parameters come down while the gradient goes up. What that gives up are the gradients that are applied
 // during the one transfer, this thread's own among them, which it has: it is added again like any that a
 // snapshot lacks (own_updates.h). It gives up no guarantee: the model state is min_version, which
@@ -128,15 +128,15 @@ struct PullWithPushPlan {
 // clocks; older slices are not installed.
 //
 //   eager, r = 1, revision 40, which has this thread's stamps < 9; it pushes 9 while B's gradient arrives
-//     behind   up, then down: answered with 42, which has 9 and B's, once both are applied
-//     ahead    down while 9 goes up: answered with 40. The thread computes clock 10 with 40 + its own 9, and
+//     after    up, then down: answered with 42, which has 9 and B's, once both are applied
+//     before   down while 9 goes up: answered with 40. The thread computes clock 10 with 40 + its own 9, and
 //              sees B's gradient at clock 11
 //
-// Where both ways are copies by the same processor, going ahead hides nothing and going behind is less work
+// Where both ways are copies by the same processor, a pull before the push hides nothing, and one after it is less work
 // (pulls_before_push: false). With one shard the thread then makes no step of its own again. And the server, whose
 // state is not leaving while the gradient comes, steps it in place.
 //
-// Versioned stays behind, whether a refresh is due or required: a version holds a whole clock of every
+// Versioned pulls go after the push, whether a refresh is due or required: a version holds a whole clock of every
 // worker, and the slowest worker's push is what completes it. If that worker pulled ahead of its push, it
 // would compute with one version less at every clock, not only without what arrives during one transfer.
 PullWithPushPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s,

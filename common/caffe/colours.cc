@@ -62,7 +62,7 @@ Result<TensorsTaken> take_blue_first(const std::filesystem::path& path, const Ne
                                      std::span<float> parameters) {
   PACELINE_ASSIGN_OR_RETURN(const ModelFile weights, read_weights(path));
   PACELINE_RETURN_IF_ERROR(exchange_red_and_blue(network, parameters).with_context(path.string()));
-  // What it does not have is as before behind this.
+  // What it does not have is as before after this.
   auto taken = take_parameters(weights, path, network.layout, parameters);
   PACELINE_RETURN_IF_ERROR(exchange_red_and_blue(network, parameters));
   return taken;

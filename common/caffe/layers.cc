@@ -172,7 +172,7 @@ Status flatten(const LayerParameter& layer, LayerConfig& to) {
   const FlattenParameter& param = layer.flatten_param();
   if (param.axis() == 1 && (param.end_axis() == -1 || param.end_axis() == 3)) return Status::ok();
   return refuse("axes " + std::to_string(param.axis()) + " to " + std::to_string(param.end_axis()),
-                "all behind the first");
+                "all after the first");
 }
 
 Status eltwise(const LayerParameter& layer, LayerConfig& to) {

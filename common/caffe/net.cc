@@ -217,7 +217,7 @@ class Walk {
         return invalid_argument("bottom " + bottom + " are labels, expected values");
       }
       if (blob.kind == Blob::kProbabilities) {
-        return invalid_argument("bottom " + bottom + " is behind a softmax or a loss, expected values");
+        return invalid_argument("bottom " + bottom + " is after a softmax or a loss, expected values");
       }
       makers.push_back(blob.maker);
     }

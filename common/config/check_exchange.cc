@@ -153,7 +153,7 @@ void check_exchange(Validator& validator, const RunConfig& c) {
             "share: even and a multiple of " + std::to_string(workers * c.train.local_steps) +
                 (c.train.local_steps == 1 ? " workers" : " local steps of all workers"));
   only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train),
-            "a step is reported behind its sum, so all look equally slow", "speed", "off");
+            "a step is reported after its sum, so all look equally slow", "speed", "off");
   only_with(c.train.local_time.has_value(), "train.local_time", "a sum waits for every delta", "a time",
             "null");
   only_with(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,

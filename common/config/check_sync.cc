@@ -62,7 +62,7 @@ void check_application(Validator& validator, const SyncSection& sync) {
       std::string(name_of(sync.policy)) + " with apply: eager, combine: mean", "combine: each");
   validator.refuse_if(sync.pull_order != PullOrder::kAuto && !is_ever_eager(sync.stages, sync.apply),
                       {"sync.pull_order", "sync.apply"},
-                      "what is versioned is always asked for behind the gradient",
+                      "what is versioned is always asked for after the gradient",
                       std::string("pull_order: ") + name_of(sync.pull_order) + ", and nothing is eager",
                       "apply: eager, or pull_order: auto");
 }

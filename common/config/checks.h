@@ -98,7 +98,7 @@ void check_parts(Validator& validator, const TrainSection& train, const NetworkS
 void resolve_large_batches(RunConfig& config, const Given& given);
 // Finds what rates are multiplied by, once batch_size is known.
 void resolve_scale(RunConfig& config);
-// What is accepted and may not be meant: a scale by the default mini-batch, a step behind the end. A line each.
+// What is accepted and may not be meant: a scale by the default mini-batch, a step after the end. A line each.
 std::vector<std::string> rate_warnings(const RunConfig& config, const Given& given);
 
 // ---- epochs (epochs.cc)

@@ -118,7 +118,7 @@ Result<YAML::Node> parse(const std::string& text, const Place& start, bool has_l
     }
     if (starts.marks.size() > 1) {
       return invalid_argument(format_error(place_at(starts.marks[1]), key, "more than one document",
-                                           "text behind the end of the first", "one document or value"));
+                                           "text after the end of the first", "one document or value"));
     }
     return YAML::Load(text);
   } catch (const YAML::Exception& error) {  // yaml-cpp reports faults of the text by throwing

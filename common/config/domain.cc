@@ -58,7 +58,7 @@ Domain<T> whole_number(T low, T high, const std::string& expected) {
           [](const T& field) { return std::to_string(field); }};
 }
 
-// A number and the word behind it: "1.5s" is 1.5 and "s".
+// A number and the word after it: "1.5s" is 1.5 and "s".
 struct Quantity {
   double number = 0.0;
   std::optional<std::int64_t> whole;  // exact, when written without a fraction

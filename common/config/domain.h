@@ -19,7 +19,7 @@ namespace paceline::config {
 
 template <typename T>
 struct Domain {
-  // What is accepted, to stand behind "expected": "a whole number from 1 to 4096".
+  // What is accepted, to stand after "expected": "a whole number from 1 to 4096".
   std::string expected;
   // Sets the field, or says what is wrong and leaves it alone.
   std::function<std::optional<Fault>(const Value&, T&)> read;

@@ -29,7 +29,7 @@ Result<MeshAddress> parse_mesh_address(const std::string& text) {
       return invalid_argument("no IPv6 address in the brackets");
     }
     has_ports = close + 1 < text.size();
-    if (has_ports && text[close + 1] != ':') return invalid_argument("no colon behind the brackets");
+    if (has_ports && text[close + 1] != ':') return invalid_argument("no colon after the brackets");
     if (has_ports) ports = text.substr(close + 2);
   } else {
     const std::size_t colon = text.find(':');
@@ -49,7 +49,7 @@ Result<MeshAddress> parse_mesh_address(const std::string& text) {
   const auto first = port_of(std::string_view(ports).substr(0, dash));
   const auto last = dash == ports.npos ? std::nullopt : port_of(std::string_view(ports).substr(dash + 1));
   if (!first || !last) return invalid_argument("no two ports from 1 to 65535");
-  if (*first > *last) return invalid_argument("a first port behind the last one");
+  if (*first > *last) return invalid_argument("a first port after the last one");
   address.first = *first;
   address.last = *last;
   return address;

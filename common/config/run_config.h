@@ -199,7 +199,7 @@ struct TrainSection {
   // Mini-batches that a worker takes with its inner optimizer between two exchanges; the difference that they
   // made is contributed like a gradient (docs/SYNC.md, Local steps).
   std::int64_t local_steps = 1;
-  std::optional<Duration> local_time;  // a round ends behind it, with the mini-batches that fit into it
+  std::optional<Duration> local_time;  // a round ends after it, with the mini-batches that fit into it
   OptimizerSection inner_optimizer;    // the worker's own, where there is one
   bool has_inner_optimizer = false;    // no key: some key of inner_optimizer was given
   BatchSizing local_balance = BatchSizing::kEqual;  // of a round: how many local steps each worker takes

@@ -52,7 +52,7 @@ void add_pipeline(Schema& schema) {
   keys.push_back(row(PACELINE_FIELD(pipeline.micro_batches), whole(1, 65536), Scope::kWholeRun,
                      {.unit = "micro-batches",
                       .effect = "Into so many a group's mini-batch is cut. They go through the stages one "
-                                "behind the other.",
+                                "after the other.",
                       .trade_off = "More keep the stages busier; each is smaller, and less efficient."}));
   keys.push_back(
       row(PACELINE_FIELD(pipeline.schedule), choice<schedule::PipelineKind>(), Scope::kWholeRun,

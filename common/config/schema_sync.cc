@@ -103,11 +103,11 @@ void add_sync(Schema& schema) {
   keys.push_back(
       row(PACELINE_FIELD(sync.pull_order), choice<PullOrder>(), Scope::kWholeRun,
           {.effect =
-               "eager: whether a refresh that is merely due is asked for ahead of the gradient or behind it.",
+               "eager: whether a refresh that is merely due is asked for before the gradient or after it.",
            .trade_off =
-               "ahead hides the way down behind the way up, where a network carries both at once; behind "
+               "before_push hides the way down behind the way up, where a network carries both at once; after_push "
                "is fresher by what was applied meanwhile, the own gradient too, and takes less processor "
-               "time. auto: behind where the nodes and one shard share a machine and have more threads "
+               "time. auto: after_push where the nodes and one shard share a machine and have more threads "
                "computing than it has cores."}));
   keys.push_back(
       by_policy(row(PACELINE_FIELD(sync.apply), choice<ApplyMode>(), Scope::kWholeRun,

@@ -217,7 +217,7 @@ void add_optimizer(std::vector<Key>& keys) {
        .effect = "cosine, poly: the version at which final_factor is reached; null: "
                  "the run's planned end, total_iterations over the gradients of a clock, as configured.",
        .trade_off = "Set it when max_seconds or target_accuracy end the run sooner, or when nodes may be "
-                    "lost: what is done again for them comes behind the planned end, with final_factor."}));
+                    "lost: what is done again for them comes after the planned end, with final_factor."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.final_factor), real({.low = 0, .high = 1}),
                      Scope::kWholeRun,
                      {.unit = "factor",

@@ -37,7 +37,7 @@ class Given {
 void resolve(RunConfig& config, const Given& given);
 
 // Of deltas of local steps: where train.optimizer.lr is not given, sgd has that which averages what the workers have come
-// to, 1 under combine: mean and each delta's share of it, 1 / workers, under each. Behind resolve() and whatever else
+// to, 1 under combine: mean and each delta's share of it, 1 / workers, under each. After resolve() and whatever else
 // may give an inner optimizer.
 void resolve_outer_rate(RunConfig& config, const Given& given);
 

@@ -26,7 +26,7 @@ std::string indent_of(const std::string& path) {
   return std::string(2 * static_cast<std::size_t>(std::count(path.begin(), path.end(), '.')), ' ');
 }
 
-// `words` behind "# ", broken at spaces so that no line is longer than kColumns; later lines stand two
+// `words` after "# ", broken at spaces so that no line is longer than kColumns; later lines stand two
 // further in.
 std::string comment(const std::string& indent, std::string_view words) {
   std::string text;

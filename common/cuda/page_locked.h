@@ -64,7 +64,7 @@ class PinnedPages : public std::enable_shared_from_this<PinnedPages> {
   Stretch first_of(std::span<const std::byte> memory) const;
 
   // Copies `from` to the GPU, a stretch at a time, in turn in `stream`. `pinned`: true from now on if some of
-  // it was; what is not has been read behind this.
+  // it was; what is not has been read after this.
   Status send(cudaStream_t stream, std::span<const float> from, float* to, bool& pinned) const;
 
  private:

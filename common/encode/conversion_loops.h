@@ -50,7 +50,7 @@ inline float of_fp16(std::uint16_t value) {
   const std::int32_t magnitude = value & 0x7FFF;
   const std::int32_t shifted = magnitude << kFractionBitsLost;
   const std::int32_t normal = shifted + kBiasDifference;
-  // A denormal's fraction behind the exponent of 2^-14 is too large by just 2^-14.
+  // A denormal's fraction after the exponent of 2^-14 is too large by just 2^-14.
   const std::int32_t denormal = bits_of(float_of(shifted + kLeastNormalFp16) - float_of(kLeastNormalFp16));
   std::int32_t result = magnitude < 0x0400 ? denormal : normal;
   result = magnitude >= kInfiniteFp16 ? (shifted | kInfinity) : result;

@@ -27,9 +27,9 @@ class Log {
 
   // Forgets everything.
   Log();
-  // Writes into `file` (begun anew, or behind what it holds) what is at least `level` ("debug", "info",
+  // Writes into `file` (begun anew, or after what it holds) what is at least `level` ("debug", "info",
   // "warn", "error"), at once but for debug lines, which take a second at most. Warnings and errors also go
-  // to `errors`, as "<program>: <text>", behind what was logged before; it outlives all copies of the log.
+  // to `errors`, as "<program>: <text>", after what was logged before; it outlives all copies of the log.
   // Errors: kUnavailable when the file cannot be opened; kInvalidArgument an unknown level.
   static Result<Log> open(const std::filesystem::path& file, const std::string& program,
                           const std::string& level, Begin begin, LineWriter& errors);

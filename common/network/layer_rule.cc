@@ -69,11 +69,11 @@ Status LayerDraft::slide_window(const LayerConfig& config, const WindowDefaults&
   return Status::ok();
 }
 
-// `room`: the places behind the first of one; `size`: of the input, without its padding.
+// `room`: the places after the first of one; `size`: of the input, without its padding.
 Result<std::int64_t> LayerDraft::windows(WindowEnd end, std::int64_t room, std::int64_t size) const {
   if (end == WindowEnd::kFloor) return room / layer_.stride + 1;
   std::int64_t count = (room + layer_.stride - 1) / layer_.stride + 1;
-  // Caffe: one that would begin in the padding behind the image is left out.
+  // Caffe: one that would begin in the padding after the image is left out.
   if (layer_.padding > 0 && (count - 1) * layer_.stride >= size + layer_.padding) --count;
   if ((count - 1) * layer_.stride < size + layer_.padding) return count;
   return invalid_argument("its last window would be empty: window_end ceil, kernel " +

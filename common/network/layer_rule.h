@@ -23,7 +23,7 @@ struct WindowDefaults {
 };
 
 struct LayerRule {
-  // The name of a layer that has none, with its number among those of the kind behind it: "conv1".
+  // The name of a layer that has none, with its number among those of the kind after it: "conv1".
   const char* default_name;
   int inputs_min = 1;
   int inputs_max = 1;

@@ -18,7 +18,7 @@
 namespace paceline {
 namespace {
 
-constexpr std::int64_t kActivationsMax = 1 << 26;  // floats per sample behind one layer
+constexpr std::int64_t kActivationsMax = 1 << 26;  // floats per sample after one layer
 constexpr std::size_t kNameBytesMax = 64;
 constexpr const char* kImage = "input";  // what a layer's `from` calls it
 

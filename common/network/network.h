@@ -103,7 +103,7 @@ struct Layer {
   ParameterRange bias;  // out, or none; batch_norm: beta
   bool shares_weights =
       false;  // both are a layer's in front of it: the gradient is the sum over all that have them
-  // batch_norm, out each: buffers (common/params/layout.h), which evaluations normalise with. They lie behind the
+  // batch_norm, out each: buffers (common/params/layout.h), which evaluations normalise with. They lie after the
   // bias. In a gradient's place they are the mini-batch's own, the variance with n / (n - 1) (Bessel).
   ParameterRange running_mean;
   ParameterRange running_variance;

@@ -90,7 +90,7 @@ class Residual {
  private:
   const bool zero_gamma_;
   std::vector<LayerConfig> layers_;
-  std::int64_t channels_ = 0;  // behind the last convolution
+  std::int64_t channels_ = 0;  // after the last convolution
 };
 
 std::string block_name(std::size_t stage, std::int64_t block) {

@@ -8,7 +8,7 @@
 //   resnet50                     section 4.1, for 224 x 224 pictures: bottlenecks, whose stride is in the 3x3
 //                                convolution ("v1.5"); PyTorch's names of tensors
 //
-// The residual ones: every convolution is without a bias and has a batch norm behind it; weights begin as He et
+// The residual ones: every convolution is without a bias and has a batch norm after it; weights begin as He et
 // al. draw them (2015, fan-in), those of the last layer N(0, 0.01) (Goyal et al., 2017, section 5.1). Norms and
 // biases do not decay.
 #pragma once

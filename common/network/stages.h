@@ -2,7 +2,7 @@
 // (docs/PIPELINES.md); or into several times as many chunks, of which each node has every K-th (common/schedule/pipeline.h).
 // Nothing is run to find out shapes.
 //
-// What passes from a stage to the next are all values that are made before the cut and read behind it. A value that
+// What passes from a stage to the next are all values that are made before the cut and read after it. A value that
 // only a later stage reads is carried along.
 //
 //   layers   0 conv {0}   1 relu {1} | 2 conv {2}   3 dropout {3} | 4 add {2, 4}   5 dense {5}
@@ -60,7 +60,7 @@ StageSpec whole_network(const NetworkSpec& network);
 // Of a validated run: its stages, or their chunks in the network's order; one without a pipeline. Errors as above, and
 // micro-batches of which the schedule has no plan.
 Result<std::vector<StageSpec>> stages_of_run(const RunConfig& config, const NetworkSpec& network);
-// Lays the parameters out stage by stage, of each its chunks one behind the other, so that what a node holds is one range.
+// Lays the parameters out stage by stage, of each its chunks one after the other, so that what a node holds is one range.
 // As many parts as `stages` lie so already. Gives the parts as they lie then.
 std::vector<StageSpec> lay_out_by_stages(NetworkSpec& network, const std::vector<StageSpec>& parts,
                                          std::uint32_t stages);

@@ -83,7 +83,7 @@ class RunReader {
     }
   }
 
-  // The file's name says enough behind the run's.
+  // The file's name says enough after the run's.
   void miss(const Status& status) {
     std::string message = status.message();
     const std::string prefix = (std::filesystem::path(folder_) / "").string();

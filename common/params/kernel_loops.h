@@ -7,7 +7,7 @@
 //
 // One loop for each optimizer and way to store, instantiated for each kind of weight decay so that no branch
 // is left inside. `ivdep`: no iteration depends on another one, which holds for equal and for disjoint
-// arrays; without it, equal ones would take the scalar path behind a run-time overlap check.
+// arrays; without it, equal ones would take the scalar path after a run-time overlap check.
 #pragma once
 
 #include <cstdint>
@@ -134,7 +134,7 @@ typedef std::uint32_t Bits __attribute__((vector_size(sizeof(Floats))));
 
 inline bool begins_line(const float* at) { return (__builtin_bit_cast(std::uintptr_t, at) & 63U) == 0; }
 
-// Whole cache lines of out[0, n) become wide(i), i the first of kWidth elements; what lies before and behind
+// Whole cache lines of out[0, n) become wide(i), i the first of kWidth elements; what lies before and after
 // them is left to alone(begin, end).
 template <typename Alone, typename Wide>
 inline void write_past_cache(float* out, std::int64_t n, const Alone& alone, const Wide& wide) {

@@ -126,7 +126,7 @@ struct Kernels {
   // double, so that no contraction changes a bit.
   void (*add_squares)(double* lanes, const float* values, std::int64_t n);
 
-  // out = g + lambda g g (now - backup); adaptive: lambda / sqrt(m + epsilon) in its place, behind
+  // out = g + lambda g g (now - backup); adaptive: lambda / sqrt(m + epsilon) in its place, after
   // m = decay m + (1 - decay) g g
   void (*compensate)(const Stale& stale, float lambda);
   void (*compensate_adaptive)(const Stale& stale, float* mean_square, const CompensationStep& step);

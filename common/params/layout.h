@@ -59,7 +59,7 @@ class Layout {
  public:
   Layout() = default;
 
-  // Appends a tensor behind the last one and returns its index. Every dimension must be positive.
+  // Appends a tensor after the last one and returns its index. Every dimension must be positive.
   // Without `traits` it has the usual ones. Errors: kInvalidArgument for an empty or repeated name, a
   // dimension < 1, more than 2^40 floats in all, or a factor that is negative or not finite.
   Result<std::size_t> add(std::string name, std::vector<std::int64_t> shape);
@@ -68,7 +68,7 @@ class Layout {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   // The length of the flat vector, in floats.
   std::int64_t size() const { return size_; }
-  // FNV-1a (64 bit) over names and shapes, in order, and behind them over traits that are not the usual ones.
+  // FNV-1a (64 bit) over names and shapes, in order, and after them over traits that are not the usual ones.
   // Two layouts with the same hash are taken to be the same.
   std::uint64_t hash() const;
   // The tensor that holds element `index` of the flat vector; nullptr when out of range. For error messages.

@@ -81,7 +81,7 @@ Status check_covered(const std::vector<Entry>& entries, std::size_t data_bytes) 
   }
   if (end == data_bytes) return Status::ok();
   return data_loss((data_bytes < end ? "truncated: " : "too long: ") + std::to_string(data_bytes) +
-                   " bytes behind its header, expected " + std::to_string(end));
+                   " bytes after its header, expected " + std::to_string(end));
 }
 
 // Throws Json::exception where a field is missing or of another type.

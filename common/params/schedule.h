@@ -34,7 +34,7 @@ namespace paceline {
 
 // The rate with which the gradients that lead from `version` to the next one are applied. `planned_versions`:
 // how many versions the run is meant to have; where cosine and poly end unless schedule.total_versions says
-// otherwise. Steps are counted from version 0, warm-up included; cosine and poly begin behind the warm-up.
+// otherwise. Steps are counted from version 0, warm-up included; cosine and poly begin after the warm-up.
 // version >= 0.
 double learning_rate(const OptimizerSection& optimizer, Version version, std::int64_t planned_versions);
 

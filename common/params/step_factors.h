@@ -63,7 +63,7 @@ class FactorRanges {
   void for_each(Range part, const Use& use) const {
     for_each_numbered(part, [&](Range at, const StepFactors& factors, std::size_t) { use(at, factors); });
   }
-  // The same with the number of the piece; pieces().size() behind the last.
+  // The same with the number of the piece; pieces().size() after the last.
   template <typename Use>
   void for_each_numbered(Range part, const Use& use) const {
     if (pieces_.empty()) {

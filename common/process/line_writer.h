@@ -45,7 +45,7 @@ class LineWriter {
   ~LineWriter();
   LineWriter(const LineWriter&) = delete;
 
-  // From now on what is written here appears behind what was written to `first` before, unless that does not
+  // From now on what is written here appears after what was written to `first` before, unless that does not
   // take it. Before other threads write.
   void follow(const LineWriter& first);
 

@@ -22,7 +22,7 @@ std::string seconds_of(std::int64_t ns);
 // be killed.
 enum class LastLine { kWhole, kMayBeCut };
 
-// A file's rows behind its header line. Columns are found by their names, so that one of another version is
+// A file's rows after its header line. Columns are found by their names, so that one of another version is
 // read, too: others between them are left out, and one that the file does not have has empty cells. In memory
 // it is the file and 4 bytes for each cell: a long run's curve has millions.
 class Table {

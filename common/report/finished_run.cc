@@ -125,7 +125,7 @@ std::vector<std::string> warnings_of(const FinishedRun& run) {
   }
   if (s.resumed_from) {
     warnings.push_back("resumed from version " + to_string(*s.resumed_from) +
-                       ", so without changes: its phases, bytes and reads are of what came behind that "
+                       ", so without changes: its phases, bytes and reads are of what came after that "
                        "alone, its total s of all");
   }
   if (const std::string skipped = skipped_of(s); !skipped.empty()) warnings.push_back(skipped);

@@ -62,7 +62,7 @@ struct PipelineSummary {
   std::vector<double> busy_seconds = {};
   std::vector<double> idle_for_previous_seconds = {};
   std::vector<double> idle_for_next_seconds = {};
-  // The cut that it was run with: of each part, one behind the other, its layers and the floats of its parameters; parts
+  // The cut that it was run with: of each part, one after the other, its layers and the floats of its parameters; parts
   // s, s + stages, … are stage s's. Empty: of an older version, or a loop's own model (pipeline.balance: loop).
   std::vector<std::int64_t> layers = {};
   std::vector<std::int64_t> parameters = {};

@@ -5,7 +5,7 @@
 //               lacked at most. At most the s of its grant. Under eager a version is a lower bound.
 //   gradients   how many gradients of others and its own were applied between the parameters' state and this
 //               one: revision it is applied to - revision it was computed with. With `each` the gradients of
-//               one clock are applied one behind another, with `mean` at once.
+//               one clock are applied one after another, with `mean` at once.
 //
 //   node,thread,unit,staleness,count
 //   0,0,clocks,0,212        212 gradients of worker 0.0 from parameters that lacked nothing of any clock

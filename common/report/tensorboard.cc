@@ -87,7 +87,7 @@ std::string cut(std::string_view bytes, Version from) {
   return kept;
 }
 
-// The greatest number behind "events.out.tfevents."; -1 where there is no such file.
+// The greatest number after "events.out.tfevents."; -1 where there is no such file.
 std::int64_t newest_second(const std::filesystem::path& run_dir) {
   std::int64_t newest = -1;
   std::error_code error;

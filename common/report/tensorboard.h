@@ -13,7 +13,7 @@
 // points where its step goes back. So that the three show the same:
 //
 //   - each session of a run (its first one, too) has a file of its own, and the names only grow;
-//   - a file's first point stands behind a START marker with the step of that point;
+//   - a file's first point stands after a START marker with the step of that point;
 //   - the steps of a tag only grow, within a file and from file to file: what a session takes back is removed
 //     from the files of those before it (cut_event_files()).
 //
@@ -57,7 +57,7 @@ bool is_event_file(std::string_view name);
 // One event file. Thread: one at a time.
 class EventFile {
  public:
-  // Begins <run_dir>/events.out.tfevents.<second>.<session>, whose name comes behind those of all event files
+  // Begins <run_dir>/events.out.tfevents.<second>.<session>, whose name comes after those of all event files
   // there. `second_zero`: seconds since 1970 at which the seconds of the curve begin; 0 where time is virtual.
   // `session`: the run's generation; `from`: the version that it goes on from, up to which the files of the
   // sessions before it have the curve's points. Errors: kUnavailable, naming path and reason.

@@ -28,7 +28,7 @@ struct Halves {
   Plan copies;
   std::vector<std::vector<Range>> owned;  // by rank, ascending; together each float once
 
-  // From now on the sums of rank r go to rank keepers[r], too, behind the last that is added to them; to nobody where that
+  // From now on the sums of rank r go to rank keepers[r], too, after the last that is added to them; to nobody where that
   // is r. In segments, as all rows: what is summed first leaves while the rest is.
   void keep(const std::vector<std::uint32_t>& keepers,
             std::int64_t segment_floats = PlanRequest{}.segment_floats);

@@ -1,6 +1,6 @@
 // PipelinePlan: which stage computes which micro-batch when, as a table (docs/PIPELINES.md): a planner makes it from
 // the numbers of stages and micro-batches, a checker replays it, print writes it, times() runs it in virtual time,
-// and the executor (worker/pipeline/) carries out a stage's rows, one behind the other. What passes between
+// and the executor (worker/pipeline/) carries out a stage's rows, one after the other. What passes between
 // neighbouring stages follows from the rows: what a stage has made of a micro-batch goes on as soon as it is there,
 // and arrives in the order in which it was made.
 //
@@ -22,7 +22,7 @@
 // F0.1: of micro-batch 0 on the stage's chunk 1.
 //
 // R: the forward pass once more, which a stage does before what its backward pass needs has arrived, so that it fills
-// the bubble. A micro-batch that is computed again (is_recomputed()) is dropped behind its F; all others are kept until
+// the bubble. A micro-batch that is computed again (is_recomputed()) is dropped after its F; all others are kept until
 // their B. Under a bound those are dropped whose backward pass is the furthest away (Belady 1966), so what was computed
 // last never is.
 #pragma once
@@ -71,11 +71,11 @@ PipelinePlan plan_pipeline(PipelineKind kind, std::uint32_t stages, std::uint32_
                            std::span<const std::int64_t> activations_max = {}, std::uint32_t chunks = 1);
 
 // OK when every stage takes every micro-batch forward once and backward once on each of its chunks, recomputes only what
-// is not there and is needed, keeps no more than its bound, and none waits for what only comes behind its own wait.
+// is not there and is needed, keeps no more than its bound, and none waits for what only comes after its own wait.
 // Knows no schedule's name. Errors: kInvalidArgument, naming stage and row.
 [[nodiscard]] Status check(const PipelinePlan& plan);
 
-// By micro-batch, whether its activations on the stage's `chunk` are dropped behind its forward pass, and computed again.
+// By micro-batch, whether its activations on the stage's `chunk` are dropped after its forward pass, and computed again.
 std::vector<bool> is_recomputed(const PipelineRows& rows, std::uint32_t chunk = 0);
 // What a stage's rows keep of its `chunk`.
 Kept kept(const PipelineRows& rows, std::uint32_t chunk = 0);
@@ -88,7 +88,7 @@ struct StageTimes {
   double forward = 1.0;
   double backward = 1.0;
 };
-// Between a chunk and the next one: what a message takes, of an average micro-batch, behind those in front of it between
+// Between a chunk and the next one: what a message takes, of an average micro-batch, after those in front of it between
 // the same stages in the same direction.
 struct StageLink {
   double latency = 0.0;
@@ -110,7 +110,7 @@ struct PipelineTimes {
 };
 // The plan in virtual time; a recomputation takes as long as a forward pass. The plan has been checked. `chunks`: of each
 // in the network's order. `weights`: of each micro-batch, what multiplies its times; empty: 1. `begins`: of each stage;
-// empty: 0. `links`: behind each chunk but the last; empty: messages take no time.
+// empty: 0. `links`: after each chunk but the last; empty: messages take no time.
 PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> chunks,
                     std::span<const double> weights = {}, std::span<const double> begins = {},
                     std::span<const StageLink> links = {});

@@ -118,7 +118,7 @@ const Schedule& schedule_of(PipelineKind kind) {
 }
 
 // Row by row with room for `most` micro-batches' activations of the chunk. Where there is none the one goes whose backward
-// pass is the furthest away. What went at any time is dropped behind its forward pass, where nothing has used it yet.
+// pass is the furthest away. What went at any time is dropped after its forward pass, where nothing has used it yet.
 PipelineRows recomputed(const PipelineRows& rows, std::uint32_t chunk, std::int64_t most) {
   std::map<std::uint32_t, std::size_t> backward_at;
   for (std::size_t i = 0; i < rows.size(); ++i) {

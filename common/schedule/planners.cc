@@ -203,7 +203,7 @@ void hierarchical(Builder& builder, const PlanRequest& request, const std::vecto
   }
 }
 
-// Rank i sums part i, which all send to it straight, in the order of ranks behind i.
+// Rank i sums part i, which all send to it straight, in the order of ranks after i.
 void direct(Builder& builder, const PlanRequest& request) {
   const std::vector<Range> cut = builder.parts({0, request.floats}, request.ranks, request.borders.share);
   for (std::uint32_t k = 1; k < request.ranks; ++k) {

@@ -16,7 +16,7 @@
 namespace paceline::step {
 
 // One round: what lies between two exchanges of a worker. Its work is `batch`: one mini-batch, or with local
-// steps several, one behind the other.
+// steps several, one after the other.
 struct Grant {
   WorkerId worker;
   Clock clock;                 // the timestamp of its contribution
@@ -53,14 +53,14 @@ inline std::int64_t local_place(std::int64_t begin, std::int64_t usual, std::int
   return begin + local_step * usual / steps;
 }
 
-// Behind how many of a round's local steps the `n`-th fragment leaves, from 0 (exchange.fragments): the last one at the
+// After how many of a round's local steps the `n`-th fragment leaves, from 0 (exchange.fragments): the last one at the
 // round's end.
 //
 //   three fragments, 10 local steps: 3, 6, 10
 inline std::int64_t fragment_place(std::int64_t n, std::int64_t fragments, std::int64_t steps) {
   return (n + 1) * steps / fragments;
 }
-// Behind how many the n-th is pulled: the first at the round's begin, and the last early enough to come within it.
+// After how many the n-th is pulled: the first at the round's begin, and the last early enough to come within it.
 //
 //   three fragments, 10 local steps: 0, 2, 5
 inline std::int64_t fragment_pull_place(std::int64_t n, std::int64_t fragments, std::int64_t steps) {

@@ -133,7 +133,7 @@ Status WorkerStep::on(const GradientComputed& event, std::vector<Action>& action
   return Status::ok();
 }
 
-// Those whose place is behind the local step that is done.
+// Those whose place is after the local step that is done.
 void WorkerStep::send_fragments(std::int64_t steps, std::vector<Action>& actions) {
   const std::int64_t fragments = grant_.iteration < rules_.whole_from ? rules_.fragments : 1;
   while (fragments_sent_ + 1 < fragments &&

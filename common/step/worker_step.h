@@ -27,7 +27,7 @@
 // Worked example, SSP s = 1, refresh_clocks = 1. At clock 4, version 3 in both caches, worker 0.0 pushes. At
 // clock 5 it will need version 4, which is not here: Sent leads to Pull{kAfterPush, 4}, which the servers
 // hold until the slowest has completed clock 3. Granted{clock 5, min_version 4} before it has come leads to
-// AwaitParameters{4, with the push}; behind it, to MakeCurrent from the process cache.
+// AwaitParameters{4, with the push}; after it, to MakeCurrent from the process cache.
 //
 // Local steps. Without them a round is one mini-batch and its contribution that gradient. With them it is
 // several mini-batches of StepRules::mini_batch samples. To compute then means to take a step of the worker's inner optimizer,
@@ -35,8 +35,8 @@
 // is the delta: the parameters at the begin of the round minus those at its end (worker/train/local_steps.h).
 //
 // Fragments: the last tensors' delta may leave in mid-round, the next ones' later, the rest with Contribute. What the
-// steps behind it add there is in the next round's delta. A worker's last round leaves whole. Likewise of what is pulled
-// with the push the first fragment is asked for there, each other one later in the round behind; under threshold 0 all are.
+// steps after it add there is in the next round's delta. A worker's last round leaves whole. Likewise of what is pulled
+// with the push the first fragment is asked for there, each other one later in the next round; under threshold 0 all are.
 //
 //   three local steps:  LoadBatch{0} Compute{0}  LoadBatch{1} Compute{1}  LoadBatch{2} Compute{2}  CheckGradient …
 #pragma once
@@ -135,7 +135,7 @@ struct LoadBatch {
 enum class PullWhen {
   kPrefetch,    // what the next round is certain to require and exists: while the gradient is computed
   kBeforePush,  // ahead of whatever of the gradient has not left
-  kAfterPush,   // right behind it, or, of a fragment, later in the round behind
+  kAfterPush,   // right after it, or, of a fragment, later in the next round
 };
 struct Pull {
   PullWhen when = PullWhen::kPrefetch;
@@ -195,7 +195,7 @@ class WorkerStep {
   // The round's; once granted.
   const Grant& grant() const { return grant_; }
   Ticks granted_at() const { return granted_at_; }
-  // Whether the round's parameters were installed early, but behind its grant.
+  // Whether the round's parameters were installed early, but after its grant.
   bool installed_after_grant() const { return early_ && early_->done > granted_at_; }
   // Whether a round has begun.
   bool begun() const { return begun_; }

@@ -117,7 +117,7 @@ struct ThresholdChanged {
 };
 
 // policy: switch: another policy has taken over. Grants from here on are its own. Where it applies on arrival
-// and the one before did not, what waited for its clock's turn is applied right behind this, each by itself.
+// and the one before did not, what waited for its clock's turn is applied right after this, each by itself.
 struct PolicySwitched {
   PolicyKind from;
   PolicyKind to;

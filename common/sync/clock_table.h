@@ -56,7 +56,7 @@ class ClockTable {
   std::int64_t base_;                // the clock that counts_[0] stands for
   std::deque<std::int64_t> counts_;  // live workers per clock; neither end is 0 unless empty
   std::int64_t live_ = 0;
-  // [i]: how many departed that had completed clock base_ + i, less those live that have joined behind it.
+  // [i]: how many departed that had completed clock base_ + i, less those live that have joined after it.
   std::deque<std::int64_t> departed_;
 };
 

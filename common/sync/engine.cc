@@ -22,7 +22,7 @@ void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
   run_->step = {now, &actions};
   Status status = handle(event);
   if (status.is_ok()) {
-    // Also behind what changes nothing, a Tick say: propagate() is idempotent, and the state settled behind each event.
+    // Also after what changes nothing, a Tick say: propagate() is idempotent, and the state settled after each event.
     propagate();
   } else {
     Reject reject{std::nullopt, std::move(status)};
@@ -61,7 +61,7 @@ Status Engine::handle(const Event& event) {
 }
 
 // An accepted message about the iteration stamped `clock` that `rank` is in, or was granted ahead: did it fail,
-// is it complete? Behind one that was waited for the next may be, too.
+// is it complete? After one that was waited for the next may be, too.
 void Engine::take_message(Rank rank, Clock clock) {
   const WorkerEntry& w = run_->workers[rank];
   if (w.phase == WorkerPhase::kLate) {
@@ -113,7 +113,7 @@ void Engine::close_without_late() {
   if (run_->clocks.min_clock() > closing) return;
   const std::int64_t used_up = updates_->revision().value + updates_->skipped();
   const std::int64_t due = run_->share.due(closing, used_up);
-  if (due <= 0 || updates_->oldest_count() < due) return;  // behind the run's end nothing is due
+  if (due <= 0 || updates_->oldest_count() < due) return;  // after the run's end nothing is due
   for (std::uint32_t r = 0; r < run_->workers.size(); ++r) {
     WorkerEntry& w = run_->workers[Rank(r)];
     const WorkerId id = run_->workers.id(Rank(r));

@@ -50,7 +50,7 @@ class Engine {
   // that was there at the save has joined with all its threads, or was reported Lost, and at least one has
   // joined; a node that had been lost before may join, and is one like the others if it does so before that.
   // Where nobody was there, every node of the cluster is waited for.
-  // The stream of Apply actions goes on behind `state`'s version and revision. The times that step() is
+  // The stream of Apply actions goes on after `state`'s version and revision. The times that step() is
   // given begin anew.
   // Errors: what validate(state, config) says. `config` is valid.
   static Result<Engine> resumed(EngineConfig config, const EngineState& state);

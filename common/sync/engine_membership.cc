@@ -46,7 +46,7 @@ void Engine::begin() {
 
 // One who was not there, or is there again, while training goes on: it begins at the min clock. A stamp names
 // one gradient of a worker in the whole run, and a gradient of an old stamp may still be held, or be on its
-// way to be dropped. So who comes back begins behind the stamps that it had, if that is later.
+// way to be dropped. So who comes back begins after the stamps that it had, if that is later.
 Status Engine::come_late(Rank rank, const std::string& who) {
   WorkerEntry& w = run_->workers[rank];
   if (run_->finished) return failed_precondition(who + ": training is over");

@@ -167,7 +167,7 @@ Result<EngineState> with_total_iterations(EngineState state, const EngineConfig&
     }
     return state;
   }
-  // All that is left below `total` is at least so much, since what is over may lie behind it.
+  // All that is left below `total` is at least so much, since what is over may lie after it.
   std::int64_t room = total - over;
   for (IterationRange& range : state.left) room -= range.count = std::min(range.count, room);
   std::erase_if(state.left, [](const IterationRange& range) { return range.count == 0; });

@@ -96,7 +96,7 @@ std::int64_t iterations_over(const EngineState& state);
 bool nothing_is_left(const EngineState& state, const EngineConfig& config);
 
 // `state` of a run that had another total_iterations than `config`, which is the same otherwise: further
-// iterations come behind all others; of a run that is made shorter the last ones of those left are taken away.
+// iterations come after all others; of a run that is made shorter the last ones of those left are taken away.
 // 10 iterations, left [6, 8) [9, 10): 12 make it [6, 8) [9, 12), and 9 make it [6, 8).
 // Errors: those of validate(); kFailedPrecondition more is over than `config` has; or its last clock was cut
 // for fewer workers, where clocks are cut for all workers of the run (see `left`).

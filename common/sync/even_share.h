@@ -11,7 +11,7 @@
 //   - Who goes or comes makes a new plan, from the first clock that nobody has begun: below it the old one
 //     holds for everybody else. Its base is the first place of the list that nobody has been given.
 //   - Who is at a clock below its plan has no iteration of that clock: it takes the first place that nobody
-//     has been given, and the next plan begins behind that. When all are given it takes its own next one.
+//     has been given, and the next plan begins after that. When all are given it takes its own next one.
 //
 //   9 iterations, A B C; all of clock 0 is done (0 1 2); A has begun clock 2 (6), B and C clock 1 (4, 5).
 //   C is lost: it leaves 5 and 8.           list 0 .. 8 5 8; from clock 3 on (3, 9, A B)
@@ -24,7 +24,7 @@
 // Memory: one plan for each change between the slowest and the fastest, with a number for each worker unless
 // all are there; and one plan for each clock that was begun while somebody stood below its plan. Of what was
 // left undone there is one piece for each of those plans that a lost worker had a part in. It is given out
-// behind all else, so it grows with every loss until then.
+// after all else, so it grows with every loss until then.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 //   A has computed 4, its push leaves, and it computes 5 meanwhile. It is not granted 6: 6 - 4 > 1
 //   both gradients stamped 4 are whole: version 5; A, at clock 5, is granted 6, min_version 5
 //
-// A worker has two iterations at most: the one that it is in, and the one behind that. Messages about both may come
+// A worker has two iterations at most: the one that it is in, and the one after that. Messages about both may come
 // at any time; the first is completed first. A worker that is lost in the first has nothing of the second.
 #include "common/sync/grants.h"
 

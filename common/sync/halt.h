@@ -22,7 +22,7 @@ class Halt {
   // `group`: so many workers in a row stop at one clock (stopped_together()).
   explicit Halt(std::uint32_t group) : group_(group) {}
 
-  // Nobody of group i gets behind last[i]; `last` is empty where each stops wherever it is.
+  // Nobody of group i gets beyond last[i]; `last` is empty where each stops wherever it is.
   void stop(std::string reason, std::vector<Clock> last) {
     reason_ = std::move(reason);
     last_ = std::move(last);

@@ -1,5 +1,5 @@
 // IterationRange: iterations of a run that follow one another. What is left of a run when it is saved is a
-// list of these: everything behind what was handed out, and the gaps before it (engine_state.h).
+// list of these: everything after what was handed out, and the gaps before it (engine_state.h).
 //
 //   total 12, versioned, version 2 of 3 workers:       [6, 12)
 //   eager, 0 to 5, 7 and 9 are applied:                [6, 7) [8, 9) [10, 12)

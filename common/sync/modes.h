@@ -11,7 +11,7 @@ enum class PolicyKind { kBsp, kAsp, kSsp, kDtssp, kRandomWalk, kDssp, kBackup, k
 enum class ApplyMode { kVersioned, kEager };
 
 // Eager: whether a refresh that is merely due is asked for ahead of the gradient, whose way up then hides its
-// way down, or behind it, and has that gradient in it (common/cache/freshness.h). Auto: by what is between a
+// way down, or after it, and has that gradient in it (common/cache/freshness.h). Auto: by what is between a
 // node and its servers (worker/train/pull_order.h).
 enum class PullOrder { kAuto, kBeforePush, kAfterPush };
 

@@ -112,7 +112,7 @@ void UpdateSequence::advance_policy() {
 }
 
 // From here on each gradient is applied on arrival: and so, at once, is what waited for its clock's turn, in
-// clock order and each clock in worker order. Behind bsp nothing waits: everybody has completed the same
+// clock order and each clock in worker order. After bsp nothing waits: everybody has completed the same
 // clocks.
 void UpdateSequence::turn_eager() {
   apply_ = ApplyMode::kEager;

@@ -28,7 +28,7 @@ class UpdateSequence {
   // `run` outlives it.
   explicit UpdateSequence(EngineParts& run);
 
-  // For a checkpoint: what is applied. And back, behind the policy, before anything is added; `state` is valid.
+  // For a checkpoint: what is applied. And back, after the policy, before anything is added; `state` is valid.
   void save(EngineState& state) const;
   void resume(const EngineState& state);
 
@@ -49,7 +49,7 @@ class UpdateSequence {
   void add_late(const SkippedIteration& late) { waiting_.add_late(late); }
   // How many gradients of the oldest open clock wait.
   std::int64_t oldest_count() const { return waiting_.oldest_count(); }
-  // The clock behind all of which a gradient waits.
+  // The clock after all of which a gradient waits.
   Clock after_waiting() const {
     return Clock(version_.value + static_cast<std::int64_t>(waiting_.clocks()));
   }

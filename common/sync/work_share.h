@@ -51,7 +51,7 @@ class WorkShare {
   // It has no further iteration to do.
   void leave(Rank worker);
   // It is lost, standing at `clock`; `begun`: the iteration that it was in and did not complete; `ahead`: likewise
-  // the one behind that, where it was granted that as well.
+  // the one after that, where it was granted that as well.
   void lose(Rank worker, Clock clock, std::optional<std::int64_t> begun,
             std::optional<std::int64_t> ahead = std::nullopt);
   // Nobody stands below `clock` any more.
@@ -61,7 +61,7 @@ class WorkShare {
   bool done(Rank worker, Clock clock);
   // Takes the next iteration; there must be one (done() is false).
   std::int64_t take(Rank worker, Clock clock);
-  // How many gradients close the clock: N, or what is left of the run. Not above 0 behind the last clock.
+  // How many gradients close the clock: N, or what is left of the run. Not above 0 after the last clock.
   // `used_up`: how many iterations were applied in the clocks before, or done without a gradient in any.
   // Backup workers only.
   std::int64_t due(Clock clock, std::int64_t used_up) const;

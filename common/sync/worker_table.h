@@ -1,5 +1,5 @@
 // WorkerTable: what the core knows of each worker: whether it is there, its clock, and the iteration that it is
-// in. Where grants go ahead (grants_ahead.cc) also the iteration behind that. It takes the messages about an
+// in. Where grants go ahead (grants_ahead.cc) also the iteration after that. It takes the messages about an
 // iteration, and refuses what its worker was not granted.
 //
 //   0.0 is in the iteration stamped 4 and was granted 5: messages stamped 4 and 5 are taken
@@ -48,7 +48,7 @@ struct alignas(128) WorkerEntry {
 };
 static_assert(sizeof(WorkerEntry) == 128);
 
-// Of a worker in kRunning: the iteration behind the one that it is in.
+// Of a worker in kRunning: the iteration after the one that it is in.
 struct AheadGrant {
   explicit AheadGrant(std::uint32_t shards) : running(shards) {}
   enum class Phase : std::uint8_t { kNone, kAsked, kGranted };

@@ -93,7 +93,7 @@ class Task {
   virtual Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                                  const FinalFrom& final_from) = 0;
 
-  // Behind the last compute(), where gradients are computed in float16: state of the run. Else none.
+  // After the last compute(), where gradients are computed in float16: state of the run. Else none.
   virtual LossScale loss_scale() const { return {}; }
 
   // Of the last compute(), for how long it waited for other nodes: a stage of a pipeline does.
@@ -116,9 +116,9 @@ class TaskFactory {
   virtual Range trained_by(NodeId /*node*/) const { return {0, layout().size()}; }
 
   // How tasks talk to those of other nodes (common/task/peers.h), where one trains a part only: it is called
-  // behind the joining, before any load(). Null: that is over, and waits for others end.
+  // after the joining, before any load(). Null: that is over, and waits for others end.
   virtual void meet(std::shared_ptr<PeerChannels> /*peers*/) {}
-  // What tasks of `node` may hear from each node of the run, by rank; nothing from those behind the vector's end.
+  // What tasks of `node` may hear from each node of the run, by rank; nothing from those after the vector's end.
   virtual std::vector<PeerBounds> peer_bounds(NodeId /*node*/) const { return {}; }
 
   // Where a stage's passes are recorded (run.trace); it lives as long as the tasks. Before any is made, if at all.

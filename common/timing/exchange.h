@@ -10,7 +10,7 @@
 //   PS_APPLY_GRADS  the rest: upload, queues, application
 // The four add up to T exactly.
 //
-// Worked example: T = 100 ms, held 60, parameters 25 behind the grant, report 1: BARRIER 60, PS_PARAM 25,
+// Worked example: T = 100 ms, held 60, parameters 25 after the grant, report 1: BARRIER 60, PS_PARAM 25,
 // STEP 1, PS_APPLY_GRADS 14.
 #pragma once
 

@@ -2,7 +2,7 @@
 // their sums. A recorder that is given a log of them adds one for each that lasted; where it has none, it
 // costs nothing.
 //
-// The parts of an exchange, whose order nobody sees, are written one behind the other, as they depend on each
+// The parts of an exchange, whose order nobody sees, are written one after the other, as they depend on each
 // other: STEP, PS_APPLY_GRADS, BARRIER, PS_PARAM.
 #pragma once
 

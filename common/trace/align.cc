@@ -10,7 +10,7 @@ namespace {
 using std::chrono::nanoseconds;
 using Iteration = std::pair<WorkerId, Clock>;
 
-// When, on its own clock, a worker began the exchange behind an iteration, and went on with an iteration.
+// When, on its own clock, a worker began the exchange after an iteration, and went on with an iteration.
 struct Edges {
   std::map<Iteration, Ticks> reported;
   std::map<Iteration, Ticks> resumed;

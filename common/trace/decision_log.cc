@@ -84,7 +84,7 @@ void DecisionLog::stepped(const sync::Event& event, const std::vector<sync::Acti
   for (const sync::Action& action : actions) {
     std::visit([&](const auto& a) { took(a, engine, seen, now); }, action);
   }
-  // Behind what follows from its own step: who is held now has asked just now.
+  // After what follows from its own step: who is held now has asked just now.
   if (!seen.sender) return;
   if (const auto hold = engine.held_now(*seen.sender, now)) held(*hold, now);
 }

@@ -227,7 +227,7 @@ class Reader {
         throw Wrong{"a bucket's \"" + quotable(name) + "\", expected sum or copy"};
       }
       const std::chrono::nanoseconds ahead(args.contains("ahead_us") ? ns_of(args.at("ahead_us")) : 0);
-      if (ahead.count() < 0) throw Wrong{"a bucket that was begun behind its begin"};
+      if (ahead.count() < 0) throw Wrong{"a bucket that was begun after its begin"};
       append(of_node(buckets_, *node).spans,
              BucketSpan{at(json), length, clock_of(args.at("clock")), count_of(args.at("bucket")),
                         integer_of(args.at("bytes"), 0, kCountMax), name == "copy", ahead},
@@ -306,10 +306,10 @@ Result<Trace> read_trace_file(const std::filesystem::path& file) {
       return data_loss(place() + "a line longer than " + std::to_string(kLineBytesMax) +
                        " bytes, expected an event");
     }
-    // All of it, also behind a NUL; the newline is counted, but not stored.
+    // All of it, also after a NUL; the newline is counted, but not stored.
     const auto read = static_cast<std::size_t>(in.gcount());
     std::string_view text(line.data(), in.eof() ? read : read - 1);
-    // The library takes it for the end, and what lies behind it for nothing.
+    // The library takes it for the end, and what lies after it for nothing.
     if (text.find('\0') != std::string_view::npos) return data_loss(place() + "a NUL, expected an event");
     if (text == "]}") {
       if (reader.events() == reader.expected()) return reader.take();

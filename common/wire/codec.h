@@ -1,5 +1,5 @@
 // The one codec: a Message to its header frame and back. It checks the FORM of everything that comes from the
-// network (sizes, ranges, counts, presence), so that nothing behind it has to fear an overflow or an
+// network (sizes, ranges, counts, presence), so that nothing after it has to fear an overflow or an
 // allocation; what a well-formed message means in the present state is for the receiver to judge. Nothing a
 // peer sends reaches an assertion. The bytes: docs/PROTOCOL.md.
 //
@@ -58,7 +58,7 @@ struct Beside {
 };
 
 // What an iteration says again and again, so that several may travel as one message: what was said just
-// before and just behind one of these lies in its header.
+// before and just after one of these lies in its header.
 bool travels_with_others(const Body& body);
 inline constexpr std::size_t kTogetherMax = 16;  // messages in one, with the one in whose header they lie
 
@@ -86,7 +86,7 @@ struct Header {
   std::int64_t encoded_floats = 0;      // as Payload's
   Beside beside{};
   std::optional<LogEntry> logged{};
-  // Said just before and just behind it: whole messages, without a payload.
+  // Said just before and just after it: whole messages, without a payload.
   struct Other {
     Message message;
     std::size_t bytes;  // of its own header

@@ -151,7 +151,7 @@ Body read(Fields& f, const proto::Pull& in) {
 
 Body read(Fields& f, const proto::Parameters& in) {
   if (in.offset() != 0 && in.applied_size() > 0) {
-    f.refuse("applied", "clocks behind the first piece", "none");
+    f.refuse("applied", "clocks after the first piece", "none");
   }
   return Parameters{in.request(),
                     shard_of(f, in.shard()),

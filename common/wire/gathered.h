@@ -1,6 +1,6 @@
 // Gathered: what is said to the peers of one socket within a moment, so that it leaves in as few messages as
 // its payloads allow. A message on the wire has at most one payload; those without one that were said just
-// before and behind it lie in its header (codec.h, Others), in order.
+// before and after it lie in its header (codec.h, Others), in order.
 //
 //   said to a peer     Pull   Push{…}+payload   Push{last}+payload   StepReport   Heartbeat
 //   messages          └──────── 1 ──────────┘  └───────────── 2 ─────────────┘   └── 3 ──┘

@@ -68,7 +68,7 @@ struct Join {
   std::uint64_t data_fingerprint = 0;  // common/task: what the nodes' data must agree on
   std::uint64_t last_generation = 0;   // of the last Welcome of this process; 0: it has had none
   // Not 0: this server has welcomed this process into that generation, over a connection that broke, and the
-  // process goes on where it stood; so many gradients it says again behind its Welcome, as far as it knows.
+  // process goes on where it stood; so many gradients it says again after its Welcome, as far as it knows.
   std::uint64_t goes_on = 0;
   std::int64_t gradients_again = 0;
   // Which of this process's connections to this server it is said over, counted from 1: of two that are read
@@ -101,7 +101,7 @@ struct InitialParameters {
   bool last = false;
 };
 
-// Nodes that talk to each other. A node says where others reach it, one endpoint, behind its Welcome; once all have,
+// Nodes that talk to each other. A node says where others reach it, one endpoint, after its Welcome; once all have,
 // the authority tells all of them: by node, "10.0.0.3:40123". They are formation 1 then.
 //
 // All-reduce, where a node is lost: the authority says with a formation's number, and no endpoints, that it is over. Its
@@ -159,7 +159,7 @@ struct Withdraw {
   Clock clock{};
 };
 
-// The worker reports that it completed the iteration stamped `clock`; sent behind its pushes. To the
+// The worker reports that it completed the iteration stamped `clock`; sent after its pushes. To the
 // authority.
 struct StepReport {
   WorkerId worker{};
@@ -171,7 +171,7 @@ struct StepReport {
   std::string fault{};                  // the loss or tensor that was not finite; empty when fine
   std::int64_t own_updates = 0;         // as in Push
   std::chrono::nanoseconds compute{0};  // how long its gradient took to compute
-  LossScale loss_scale{};               // behind it, where gradients are computed in float16
+  LossScale loss_scale{};               // after it, where gradients are computed in float16
 };
 
 // Asks a server for its parameters, answered by Parameters frames or by Unchanged. Held by the server until

@@ -101,7 +101,7 @@ struct NodeLost {
   // hear how the run ended; one that takes no parameters, or is refused, is lost whether it is done or not.
   bool out_of_reach = false;
 };
-// This process of the node is let in, at the start or later, behind the loss of the one before (NodeLost), if
+// This process of the node is let in, at the start or later, after the loss of the one before (NodeLost), if
 // there was one. A shard that knew another lets it in now, too.
 struct NodeAdmitted {
   NodeId node{};

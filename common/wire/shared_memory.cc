@@ -279,7 +279,7 @@ void MappedSegment::pin_to(std::int64_t end) const {
   const std::int64_t begin = pinned_.load(std::memory_order_relaxed);
   const std::int64_t paged = paged_.load(std::memory_order_relaxed);
   if (end <= begin || paged <= begin) return;
-  // Only the last page of all can have bytes behind the segment's end.
+  // Only the last page of all can have bytes after the segment's end.
   const auto pages = static_cast<std::size_t>(whole_pages(paged) - begin);
   if (std::shared_ptr<void> pin = pin_({bytes_.data() + begin, pages})) pins_.push_back(std::move(pin));
   pinned_.store(paged, std::memory_order_release);

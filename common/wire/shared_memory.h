@@ -82,7 +82,7 @@ class SharedSegment final : public std::pmr::memory_resource {
 // not pinned yet: so once for each time that it has grown, and no page is made by it.
 //
 //   there     |###########|        part() of some of it: pin   0 … a
-//   later     |################|   part() behind a:      pin   a … b
+//   later     |################|   part() after a:      pin   a … b
 //
 // Thread: any.
 class MappedSegment {

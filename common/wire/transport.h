@@ -59,7 +59,7 @@ struct TransportOptions {
   // and which is a stranger's to the server. May close the socket.
   std::function<void()> on_broken = [] {};
   // Not null: what is said within one turn of the loop leaves together where it can (gathered.h). It leaves
-  // when something is said that cannot join it, behind the handler of what was received, or as soon as the
+  // when something is said that cannot join it, after the handler of what was received, or as soon as the
   // thread comes to it. If it cannot be sent then, the send() that it had to leave for returns so, or this is
   // called with what its own send() would have returned. May close the socket.
   std::function<void(const PeerId& to, const Status& why)> on_unsent{};
@@ -180,7 +180,7 @@ class DealerSocket {
                                                        Handler handler);
   virtual ~DealerSocket() = default;
   virtual Status send(Message message) = 0;
-  // When reading and decoding the message being handled began; of one that came together with others, behind
+  // When reading and decoding the message being handled began; of one that came together with others, after
   // the first, when its handling did. Only from within the handler.
   virtual Ticks received_at() const = 0;
   // Whether payloads are shared with the server in both directions, and if not, why. Decided with the first

@@ -43,7 +43,7 @@ class Unfinished {
   void read_from(int descriptor) { read_from_.insert(descriptor); }
 
   // Breaks the connections that are beyond their bound, and names them in `which`; returns how many. Every
-  // accepted() must have been said. `all_read`, asked once behind the measuring: whether no finished message
+  // accepted() must have been said. `all_read`, asked once after the measuring: whether no finished message
   // waits to be read.
   int break_up(const std::function<bool()>& all_read, std::vector<SocketId>& which);
 

@@ -42,7 +42,7 @@ class AcceptedConnections {
   // zmq::error_t.
   void watch(zmq::socket_t& socket, const ServerKeys* keys);
   void bound(const std::string& endpoint) { at_.emplace(endpoint); }
-  // Before the socket is closed, and behind that.
+  // Before the socket is closed, and after that.
   void unwatch() { monitor_.reset(); }
   void deregister();
 
@@ -58,7 +58,7 @@ class AcceptedConnections {
   bool drop_if_ignored(const PeerId& from, TrafficCounters& counters) const;
   // Errors, as RouterSocket::disconnect(): kNotFound; kResourceExhausted, nothing has changed.
   Status disconnect(const PeerId& peer);
-  // Behind that: it is a stranger's, whether it is closed or not.
+  // After that: it is a stranger's, whether it is closed or not.
   void give_up(const PeerId& peer);
 
   // As RouterSocket's. `all_read`: as Unfinished::break_up()'s.

@@ -8,7 +8,7 @@
 //
 //   descriptor readable ─┐                          ┌─ nothing to read: wait for the descriptor
 //   something was sent ──┼─> drain(): read batch ───┤
-//   batch was full    ───┘                          └─ batch full: post drain() behind what else is due
+//   batch was full    ───┘                          └─ batch full: post drain() after what else is due
 //
 // Payloads that lie in shared memory are not given to ZeroMQ at all (sharings.h). A router's connections:
 // zmq_accepted.h.

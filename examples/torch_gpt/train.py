@@ -84,7 +84,7 @@ def measure(model):
 
 
 def written(model, letters=60):
-    """What the model writes behind "the "."""
+    """What the model writes after "the "."""
     text = [LETTERS.index(letter) for letter in "the "]
     with torch.no_grad():
         for _ in range(letters):

@@ -73,7 +73,7 @@ PACELINE_API paceline_code paceline_data_train(paceline_data* data, int64_t posi
 PACELINE_API paceline_code paceline_data_test(paceline_data* data, int64_t first, int64_t samples,
                                               paceline_batch** batch);
 
-/* Gives a mini-batch back, also behind paceline_data_close(). NULL: nothing. */
+/* Gives a mini-batch back, also after paceline_data_close(). NULL: nothing. */
 PACELINE_API void paceline_batch_release(paceline_batch* batch);
 
 /* The oldest line about the data that has not been told yet, as of a picture that cannot be read; NULL: there is none.

@@ -189,7 +189,7 @@ PACELINE_API paceline_code paceline_add_network(paceline_worker* worker, const p
  * gradient are those of the node's stage.
  *
  * A micro-batch on its way through the stage: samples [first, first + samples) of the mini-batch. Floats are those of
- * one sample behind those of another. What is called for it returns 0; anything else: it could not, and the node
+ * one sample after those of another. What is called for it returns 0; anything else: it could not, and the node
  * leaves for the reason `why`. It is called on the thread that called paceline_step_stages(). */
 typedef struct paceline_pass {
   int64_t first;
@@ -214,11 +214,11 @@ typedef struct paceline_stage {
   int64_t floats_in;  /* of a sample, that this stage gets from the one in front; of the first 0 */
   int64_t floats_out; /* that it hands on; of the last 0 */
   paceline_take forward;
-  paceline_take backward; /* behind a forward pass that was kept */
+  paceline_take backward; /* after a forward pass that was kept */
   void* context;          /* passed on; lives until paceline_close() */
 } paceline_stage;
 
-/* Behind the last tensor and before paceline_start(). Errors: INVALID_ARGUMENT a cut that is none; FAILED_PRECONDITION
+/* After the last tensor and before paceline_start(). Errors: INVALID_ARGUMENT a cut that is none; FAILED_PRECONDITION
  * once started. */
 PACELINE_API paceline_code paceline_on_stage(paceline_worker* worker, const paceline_stage* stage);
 
@@ -255,7 +255,7 @@ PACELINE_API paceline_code paceline_on_evaluate(paceline_worker* worker, pacelin
 PACELINE_API paceline_code paceline_start(paceline_worker* worker, const float* initial, int64_t floats);
 
 /* Waits until the next round may begin, for `timeout_ms` milliseconds at most; < 0: as long as it takes.
- * FINISHED: the run is over; STOPPED: it was stopped behind the round that was finished last. TIMED_OUT: not yet;
+ * FINISHED: the run is over; STOPPED: it was stopped after the round that was finished last. TIMED_OUT: not yet;
  * nothing is lost. Errors: why the node cannot go on; each further call says so again. FAILED_PRECONDITION a round is
  * under way, or not started. */
 PACELINE_API paceline_code paceline_begin(paceline_worker* worker, int64_t timeout_ms, paceline_round* round);

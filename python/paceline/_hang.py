@@ -19,7 +19,7 @@ _watches: "weakref.WeakSet" = weakref.WeakSet()
 
 
 class Watch:
-    """From start() on the loop has `seconds`, None: as long as it likes, until stop(). Behind them leave(text) is called on a
+    """From start() on the loop has `seconds`, None: as long as it likes, until stop(). After them leave(text) is called on a
     thread of this one's, which tells the run; the process says where its threads are, and ends. `leave` keeps nothing alive."""
 
     def __init__(self, seconds: Optional[float], leave: Callable[[str], None]):
@@ -74,7 +74,7 @@ class Watch:
             self._until = None
 
     def close(self) -> None:
-        """Behind it nothing is called."""
+        """After it nothing is called."""
         self.stop()
         with self._changed:
             self._closed = True

@@ -26,7 +26,7 @@ def given_keys(keys: Iterable[str], config: str, overrides: Sequence[str]) -> Se
 
 
 def warn(worker) -> None:
-    """Of a rate that may be meant for gradients. Behind start()."""
+    """Of a rate that may be meant for gradients. After start()."""
     rate = worker.value("train.optimizer.lr")
     if not 0.5 <= float(rate) <= 1:
         worker.warn(f"train.optimizer.lr: got {rate} with mode='worker', expected 1, or 0.7 with nesterov: the servers take that share of "

@@ -1,4 +1,4 @@
-"""What a loop has kept beside the servers' checkpoints, and loads behind a resume."""
+"""What a loop has kept beside the servers' checkpoints, and loads after a resume."""
 
 
 def gone_back(call: str, expected: int, clock: int) -> RuntimeError:
@@ -15,8 +15,8 @@ def ends_ahead(worker) -> bool:
 
 
 class Resumed:
-    """Behind the first begin(): where the worker's run goes on, and what is loaded for that. `rejoins`: a node may do so, also
-    under bsp, while the others go on: at their clock, behind its own last state."""
+    """After the first begin(): where the worker's run goes on, and what is loaded for that. `rejoins`: a node may do so, also
+    under bsp, while the others go on: at their clock, after its own last state."""
 
     def __init__(self, worker, rejoins: bool):
         self._worker, self._rejoins = worker, rejoins

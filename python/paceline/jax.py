@@ -121,14 +121,14 @@ class Attached:
 
     @property
     def clock(self) -> int:
-        """Rounds that this node has completed; behind a resume, and where the servers have gone back to a checkpoint, those that the
+        """Rounds that this node has completed; after a resume, and where the servers have gone back to a checkpoint, those that the
         parameters are of."""
         return self.worker.clock
 
     @property
     def steps(self) -> int:
         """Mini-batches that this node has taken, those of its clocks and, with local steps, since: where the loop's data goes on, also
-        behind a resume."""
+        after a resume."""
         return self.clock * self._local_steps + self._taken
 
     @property
@@ -139,8 +139,8 @@ class Attached:
     def step(self, params: Any, grads: Any = None, *, loss: Any = 0.0, correct: Optional[int] = None, samples: Optional[int] = None) -> Any:
         """One mini-batch; returns the parameters of the next. With mode="server" it sends the gradient, of the mean over the
         mini-batch, a pytree like the parameters, waits, and has the servers' step. A leaf that is None has no gradient, and takes
-        no step. `params` are what the gradient is of: those of the round. With mode="worker" `params` are those behind the loop's
-        own step, and there are no `grads`: they come back as they are, but behind the last local step as the exchange leaves them.
+        no step. `params` are what the gradient is of: those of the round. With mode="worker" `params` are those after the loop's
+        own step, and there are no `grads`: they come back as they are, but after the last local step as the exchange leaves them.
 
         loss: the mean over the mini-batch, of which a round's counts. correct: of its samples; None: nobody has counted them.
         samples: its size; None: run.samples.
@@ -153,7 +153,7 @@ class Attached:
         if self._server_side:
             self._write_gradient(round, params, grads)
         elif grads is not None:
-            raise ValueError("step(): got gradients with mode='worker', expected the parameters alone, behind the loop's own step")
+            raise ValueError("step(): got gradients with mode='worker', expected the parameters alone, after the loop's own step")
         else:
             self._resumed.warn_if_not_loaded("the optimizer's state begins anew")
             leaves = self._matched("parameter", params)
@@ -169,7 +169,7 @@ class Attached:
 
     def state_dict(self, state: Any) -> dict:
         """`state`, a pytree of arrays that no checkpoint of the servers has, as the optimizer's, in memory of NumPy's: {"clock",
-        "over", "names", "leaves"}. To be kept whenever run.clock has changed: behind a resume run.clock says which one is needed.
+        "over", "names", "leaves"}. To be kept whenever run.clock has changed: after a resume run.clock says which one is needed.
         Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
         leaves, _ = jax.tree_util.tree_flatten_with_path(state)
@@ -177,7 +177,7 @@ class Attached:
                 "leaves": [np.array(leaf) for _, leaf in leaves]}
 
     def load_state_dict(self, saved: dict, state: Any) -> Any:
-        """What was kept, as a pytree like `state`. Behind a resume, ahead of the first step, and in on_resume(). It is that of
+        """What was kept, as a pytree like `state`. After a resume, ahead of the first step, and in on_resume(). It is that of
         run.clock; under another policy than bsp an earlier one does, and so it does, with a warning, under bsp, where a node that
         was lost comes back to a run that has gone on. Where gradients are applied on arrival (asp) a
         stopped run goes on at its slowest node's clock, and each node with its last state, which is "over". Errors: ValueError for
@@ -207,7 +207,7 @@ class Attached:
 
     def _check_between(self, who):
         if self._taken > 0:
-            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it behind the last, where run.clock has changed")
+            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it after the last, where run.clock has changed")
 
     def _matched(self, what, tree):
         """Its leaves in the order of the parameters', in a gradient None where it has none. Errors: ValueError for another tree or shape."""

@@ -32,14 +32,14 @@ from paceline.worker import most
 
 
 _VALUE = re.compile(r"[a-z0-9_.]+=")
-_GRACE = 30  # seconds in which a program ends behind a run that is stopped
+_GRACE = 30  # seconds in which a program ends after a run that is stopped
 _REFUSALS = (2, 3, 4, 5)  # a server's statuses that say that it has not begun
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BEGINS = re.compile(r"^.*\b(?:training begins|training goes on)\b.*$", re.MULTILINE)
 
 
 def _arguments(given: List[str]) -> argparse.Namespace:
-    """The program's own arguments begin behind its name, whatever they look like."""
+    """The program's own arguments begin after its name, whatever they look like."""
     begin, named = 0, False  # the configuration
     while begin < len(given):
         word = given[begin]
@@ -308,7 +308,7 @@ def main(given: Optional[List[str]] = None) -> int:
         if _value(programs, arguments, "cluster.replicas") != "1":
             raise _Refused("cluster.replicas: two servers of each shard are for two machines, expected 1")
         if not arguments.program:
-            raise _Refused("program: got none behind key.path=value, expected one")
+            raise _Refused("program: got none after key.path=value, expected one")
         if not os.path.exists(arguments.program):
             raise _Refused(f"{arguments.program}: no such program")
     except (ValueError, _Refused) as error:

@@ -15,7 +15,7 @@ from paceline.worker import NOT_COUNTED, Worker, check, counted, reason_of
 
 
 class Forward(NamedTuple):
-    """A micro-batch on its way forward; arrays are the library's, and may not be touched behind the call."""
+    """A micro-batch on its way forward; arrays are the library's, and may not be touched after the call."""
 
     first: int                 # samples [first, first + samples) of the mini-batch
     samples: int
@@ -79,7 +79,7 @@ class Stage:
     @contextlib.contextmanager
     def _interruptible(self):
         """Ctrl-C ends a wait for another stage. What Python raises for it could come where a callback begins, and be lost
-        there: so it is noted, and raised behind the call."""
+        there: so it is noted, and raised after the call."""
         usual = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if usual:
             signal.signal(signal.SIGINT, self._interrupt)

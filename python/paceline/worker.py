@@ -53,7 +53,7 @@ class Stopped(RunOver):
 
 
 class Round(NamedTuple):
-    """What a round computes with; its arrays are the worker's, and may not be touched behind finish()."""
+    """What a round computes with; its arrays are the worker's, and may not be touched after finish()."""
 
     parameters: np.ndarray  # float32, (floats,), read-only
     gradient: np.ndarray    # float32, (floats,), to be written whole
@@ -128,10 +128,10 @@ class Worker:
     """One node of a run. One thread at a time; a process that was forked from it cannot use it.
 
     config: path of the run's YAML, or None with `text`, the YAML itself. overrides: "key.path=value"; of the file that
-    paceline.launch was given, its command line's values count behind them. node: from 0 on.
+    paceline.launch was given, its command line's values count after them. node: from 0 on.
     existing: what becomes of an earlier run's files, "refuse", "replace" or "continue".
     hang_timeout: seconds that the loop may take from a begin() to the next one's call, where it does not wait for others; None: as long as
-    it likes. Behind them the node leaves, named with this reason in the run's log, and the others go on; the process says on
+    it likes. After them the node leaves, named with this reason in the run's log, and the others go on; the process says on
     standard error where its threads are, and ends. It can be set anew, and counts from the next begin() on. Where no other thread of
     Python's can run, the process ends 10 s later, by faulthandler.dump_traceback_later(), of which it has one. A process
     that is forked from it has none.
@@ -303,7 +303,7 @@ class Worker:
             raise RunOver("the run is over")
 
     def warn(self, text: str) -> None:
-        """A warning in the node's log, and on standard error. Behind start(). Thread: any."""
+        """A warning in the node's log, and on standard error. After start(). Thread: any."""
         check(library.paceline_warn(self._open(), text.encode(errors="replace")))
 
     @property

@@ -3,7 +3,7 @@
 #     SLURM_JOB_NODELIST=tux[1-2],big  SLURM_TASKS_PER_NODE=2(x2),1  SLURM_CPUS_PER_TASK=4
 #
 # is five places for a daemon, of 4 processors each: two on tux1, two on tux2 and one on big. A heterogeneous job has such
-# variables for each of its components, with _HET_GROUP_0, _HET_GROUP_1 … behind their names; its places follow one another.
+# variables for each of its components, with _HET_GROUP_0, _HET_GROUP_1 … after their names; its places follow one another.
 # shellcheck shell=bash
 
 # expand_hosts LIST: one host to a line, in order, as `scontrol show hostnames` has them: tux[0-2,07],a[0-1].b[0-1].

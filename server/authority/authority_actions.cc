@@ -100,7 +100,7 @@ void Authority::save_checkpoint() {
         "sync.apply: eager there is none");
   }
   checkpoints_.ask();
-  log_.warn("asked for a checkpoint: the version behind " + to_string(engine_.version()) + " is saved");
+  log_.warn("asked for a checkpoint: the next version " + to_string(engine_.version()) + " is saved");
 }
 
 }  // namespace paceline::server

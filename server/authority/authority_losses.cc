@@ -23,7 +23,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     return;
   }
   const bool sends_last = state_.is(Stage::kEnding) &&
-                          node_parameters_.is_asked(node, engine_.version());  // behind its report, too
+                          node_parameters_.is_asked(node, engine_.version());  // after its report, too
   members_[node] = NodeState::kGone;
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();

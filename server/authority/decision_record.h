@@ -27,7 +27,7 @@ class DecisionRecord {
   void note(const sync::ThresholdChanged& action, Ticks now);
   void note(const sync::PolicySwitched& action, Ticks now);
   void note(const sync::WindowClosed& action, Ticks now);
-  // The work that is left has been shared out anew, if it has, behind what an event has led to.
+  // The work that is left has been shared out anew, if it has, after what an event has led to.
   void note_plan();
   // The core has taken this report of an iteration that was skipped.
   void note_skipped(const wire::StepReport& report);

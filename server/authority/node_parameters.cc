@@ -81,7 +81,7 @@ void NodeParameters::request_again(NodeId node, Version last) {
 bool NodeParameters::on_loss_at_end(NodeId node, Version last) {
   ++lost_at_end_;
   if (!nodes_hold_parameters(config_)) return false;
-  // Behind the last step nodes of further groups have nothing that the first one does not have.
+  // After the last step nodes of further groups have nothing that the first one does not have.
   const bool owes = config_.pipeline.stages == 1 || node.value < state_senders(config_);
   return owes && !are_here(last) && !ask_for_last(last);
 }

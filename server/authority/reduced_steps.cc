@@ -65,7 +65,7 @@ void ReducedSteps::send_held_notices(Ticks now) {
 Status ReducedSteps::go_on_without(NodeId node, const std::string& why, Ticks now) {
   lost_.push_back(node);
   PACELINE_RETURN_IF_ERROR(take(now));
-  // Behind the last step there is no next formation to wait for.
+  // After the last step there is no next formation to wait for.
   if (!state_.training()) return Status::ok();
   formations_.lost(node, why, now);
   return formations_.form(core_.engine().version(), now);

@@ -1,5 +1,5 @@
 // ReducedSteps: the steps of an all-reduce, which are reported when all have made them: until then it is open whether
-// the sum will be of all nodes (formations.h). A lost node leaves the core behind that step, with its gradient if that
+// the sum will be of all nodes (formations.h). A lost node leaves the core after that step, with its gradient if that
 // is in the sum, without if the others have made another one.
 //
 // Thread: one at a time (the server's loop).
@@ -33,7 +33,7 @@ class ReducedSteps {
                MeshFormations& formations, StepReports& reports, RunRecord& record, RunOutbox& outbox,
                const Log& log);
 
-  // Whether who is left goes on without one that is lost: behind the first step all are connected to each other, and
+  // Whether who is left goes on without one that is lost: after the first step all are connected to each other, and
   // have what they step.
   bool go_on() const;
   // A whole step has been made by this generation.

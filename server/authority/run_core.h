@@ -19,7 +19,7 @@ namespace paceline::server {
 
 class RunCore {
  public:
-  // Carries out what one event has led to, and steps nothing meanwhile. The core is where it will be behind all of it.
+  // Carries out what one event has led to, and steps nothing meanwhile. The core is where it will be after all of it.
   using CarryOut = std::function<Status(const std::vector<sync::Action>& actions, Ticks now)>;
   // `resumed`: valid for the configuration; null: the run begins. `config` outlives this.
   RunCore(const RunConfig& config, const sync::EngineState* resumed, CarryOut carry_out);

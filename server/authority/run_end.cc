@@ -116,7 +116,7 @@ void RunEnd::reconfigure(const std::string& why, Ticks now) {
 }
 
 // Its last state is to be in a checkpoint: at once, beside the model, where the run has not come to its own
-// end; else behind the model, for which there is to be room first.
+// end; else after the model, for which there is to be room first.
 bool RunEnd::saves_last_state() const {
   return run_.checkpoints.enabled() && (run_.state.is_stopped() || run_.state.nobody_left());
 }

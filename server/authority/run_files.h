@@ -26,7 +26,7 @@ class RunFiles {
            Background& background, const Log& log, std::function<void(const Status& written)> filed);
   RunFiles(const RunFiles&) = delete;
 
-  // The trace, where there is one, and behind it the results.
+  // The trace, where there is one, and after it the results.
   void write();
   // The results, as the state is by then; once more where it becomes another one meanwhile.
   void write_results();

@@ -85,7 +85,7 @@ class RunRecord {
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   // Of what a lost node has left nobody will do so many of the core's iterations, of a run that goes to its end.
   void undone(std::int64_t iterations) { undone_ = iterations; }
-  // What the trace has, once the work that writes it has said so there; the writer()'s comes behind that.
+  // What the trace has, once the work that writes it has said so there; the writer()'s comes after that.
   void traced(std::shared_ptr<const std::optional<TraceCounts>> counts) { traced_ = std::move(counts); }
   // Of this generation, as things are now.
   void checkpoints(std::int64_t written, std::int64_t failed);

@@ -31,11 +31,11 @@ class RunSaves {
   void nodes_have(const Layout& layout, std::uint64_t data);
   const Layout& layout() const { return layout_; }
 
-  // Of what an event has led to, the decision whose state is to be saved; begin() is to be called behind all of it.
+  // Of what an event has led to, the decision whose state is to be saved; begin() is to be called after all of it.
   // The core is where it will be once all is carried out, so only the last decision can be saved together with it.
   const sync::Apply* due(const std::vector<sync::Action>& actions, const EvaluationSchedule& evaluations,
                          Ticks now);
-  // Behind the decision whose state the shards are to save.
+  // After the decision whose state the shards are to save.
   void begin(Ticks now);
 
   // The state as it is goes to all shards as a decision that applies nothing.

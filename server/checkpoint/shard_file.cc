@@ -1,4 +1,4 @@
-// Chunk by chunk, through one buffer: how the vectors behind the header are written and read.
+// Chunk by chunk, through one buffer: how the vectors after the header are written and read.
 #include "server/checkpoint/shard_file.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ ChunkSums sums_after(std::string_view header) {
   return ChunkSums(sum);
 }
 
-// A chunk's floats and its checksum behind them.
+// A chunk's floats and its checksum after them.
 std::vector<float> chunk_buffer(Range range) {
   return std::vector<float>(static_cast<std::size_t>(std::min(range.size(), kChunkFloats)) + kSumFloats);
 }

@@ -8,7 +8,7 @@
 //   88..95     XXH3 (64 bit) of bytes 0..87
 //   then       the parameters, float32 as they lie in memory; then, where there is one, each as long: the
 //              optimizer's first vector (momentum, Adam's m), its second (Adam's v), delay compensation's
-//              mean square. Each in chunks of 1 MiB, the last perhaps shorter; behind each chunk the XXH3 of
+//              mean square. Each in chunks of 1 MiB, the last perhaps shorter; after each chunk the XXH3 of
 //              it (u64), seeded with the header's and its number, so that a chunk of another place or file is
 //              no better than a broken one. The file ends with the last.
 //

@@ -1,5 +1,5 @@
 // The first 96 bytes of a shard's file (shard_file.h), and what follows from them: which vectors there are
-// behind it, and how long the file is.
+// after it, and how long the file is.
 //
 // Thread: any.
 #pragma once

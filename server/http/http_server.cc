@@ -223,7 +223,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool writing_ = false;
   bool last_ = false;
   bool asked_last_ = false;                     // for the page's data, once the run is over
-  std::shared_ptr<const std::string> pending_;  // the newest event, behind the one that is leaving
+  std::shared_ptr<const std::string> pending_;  // the newest event, after the one that is leaving
 };
 
 }  // namespace endpoint

@@ -18,7 +18,7 @@
 namespace paceline::server {
 
 // At the replica that serves: what is to be sent for `pull` of this file. Errors: kNotFound, kUnavailable, as
-// the system says; Behind the end there are no bytes.
+// the system says; After the end there are no bytes.
 Result<wire::Payload> piece_of(const std::filesystem::path& file, const wire::FilePull& pull);
 
 // At the other one.

@@ -62,7 +62,7 @@ class EventLog {
     history_.clear();
     if (follows_ == Follows::kNotYet) unfollow();
   }
-  // It has gone: behind discard_history() nobody can follow any more, before that another one may.
+  // It has gone: after discard_history() nobody can follow any more, before that another one may.
   void unfollow();
   // Nobody can follow from here on.
   void end_following() {

@@ -39,7 +39,7 @@ class EventReplay {
     SavedComparison& comparison;
     std::function<void(Peer, wire::Message)> to_shard;   // the shard is told
     std::function<void(const wire::RunOver&)> run_over;  // another shard than the authority's is told
-    std::function<void(Ticks)> note_progress;            // behind a tick of the authority
+    std::function<void(Ticks)> note_progress;            // after a tick of the authority
   };
   // `taker` and `background` outlive this.
   EventReplay(Server server, CheckpointTaker& taker, ReplicatedBackground& background)

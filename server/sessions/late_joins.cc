@@ -47,7 +47,7 @@ Status LateJoins::may_follow(const wire::Join& join, Ticks now) {
     return not_yet;
   }
   const bool missing =
-      connections_.losses().unreachable().is_missing(peer);  // then it may have ended behind its answer
+      connections_.losses().unreachable().is_missing(peer);  // then it may have ended after its answer
   if (late.is_answered && !missing) {
     late.asks = 0;
     return failed_precondition(to_string(peer) +

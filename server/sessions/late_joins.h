@@ -8,7 +8,7 @@
 //     the node was lost, or never came   let in, where training can take it (Authority::may_come)
 //   another shard
 //     a process of the node was here     to ask again, until the authority says that it is let in
-//                                        (NodeAdmitted), which comes behind the loss of the other
+//                                        (NodeAdmitted), which comes after the loss of the other
 //
 // Who is to ask again says its Join again a second later, over another connection: all that a join leads to
 // happens in the handling of that message, and nothing is kept of one that asks no more.

@@ -38,7 +38,7 @@ class Losses {
   std::vector<Unreachable::Entry> take_unreachable(Ticks now);
   // Those who are here and have been silent for longer than the lease, and than they may take to come back.
   std::vector<Membership::Silence> silent(Ticks now) const;
-  // Behind why a peer is to be lost that takes nothing: "; silent for 3.2 s" where it is cut off, or stands
+  // After why a peer is to be lost that takes nothing: "; silent for 3.2 s" where it is cut off, or stands
   // still; else nothing.
   std::string long_silence_of(Peer peer, Ticks now) const;
 

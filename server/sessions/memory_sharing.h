@@ -22,7 +22,7 @@ class MemorySharing {
   // Of the node whose Join is being handled: whether we can read its memory; whether it can read ours, its
   // next message says. Errors: kFailedPrecondition and the like, where cluster.shared_memory is on.
   [[nodiscard]] Status share(const wire::PeerId& with, NodeId node);
-  // With the first message behind its Join; one that says goodbye says nothing of memory. Errors likewise.
+  // With the first message after its Join; one that says goodbye says nothing of memory. Errors likewise.
   [[nodiscard]] Status confirm(const wire::PeerId& from, Peer peer, const wire::Body& body);
   void forget(NodeId node) { open_[node.value] = false; }
 

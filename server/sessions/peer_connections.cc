@@ -96,7 +96,7 @@ void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* cha
   if (!status.is_ok()) cannot_send(peer, status);
 }
 
-// Of those that are small: behind what the follower has to have first, and on their way.
+// Of those that are small: after what the follower has to have first, and on their way.
 std::int64_t PeerConnections::waiting(const wire::PeerId& connection) const {
   return router_->waiting(connection) + role_.log().waiting(connection);
 }

@@ -102,7 +102,7 @@ void ShardPeers::on(Peer from, const wire::Message& message, Ticks now) {
     const Status status = authority_->handle(from, message, now);
     if (!status.is_ok()) connections_.refuse(from, status, /*fatal=*/false);
   }
-  if (must_ack) send_ack(from);  // behind the event that it is
+  if (must_ack) send_ack(from);  // after the event that it is
 }
 
 void ShardPeers::on_heartbeat(Peer from, const wire::Heartbeat& beat) {

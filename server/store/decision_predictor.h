@@ -50,9 +50,9 @@ class DecisionPredictor {
 
   // How many gradients it takes.
   std::size_t gradients() const { return mode_ == ApplyMode::kEager ? 1 : expected_.size(); }
-  // Which one behind `already` others, where parameters are of `version`; none: it is not known.
+  // Which one after `already` others, where parameters are of `version`; none: it is not known.
   std::optional<NextGradientPredictor::Named> gradient(std::size_t already, Version version) const;
-  // As what `gradient`, which has begun, is taken behind `already` others; none where its weight is not known. Its
+  // As what `gradient`, which has begun, is taken after `already` others; none where its weight is not known. Its
   // staleness is as the authority will count it (common/sync/actions.h), if it counts what the pushes say.
   std::optional<wire::Contribution> contribution(std::size_t already, const Gradient& gradient) const;
   // combine: each: with which rate.

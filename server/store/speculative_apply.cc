@@ -113,7 +113,7 @@ bool SpeculativeApply::can_take(std::int64_t i, const BlockRange& now, Version v
   return true;
 }
 
-// From now on `gradient` is the one that blocks take behind `already` others; false when its weight is not
+// From now on `gradient` is the one that blocks take after `already` others; false when its weight is not
 // known.
 bool SpeculativeApply::expect(std::size_t already, Version version, const Gradient& gradient) {
   if (taken_.empty()) prepared_for_ = version;

@@ -9,7 +9,7 @@
 // ratio_wall: the same of the time that passed. GBps, limit_GBps: what is loaded and stored, by the median
 // processor time; that a store first reads its cache line is not counted. triad_GBps: of STREAM's triad,
 // a = b + s * c, over as many floats each (12 bytes an element), in the best instruction set; of_triad: the
-// loop's GBps by it. The triad runs behind the pairs, as often as they: between them its arrays would put the
+// loop's GBps by it. The triad runs after the pairs, as often as they: between them its arrays would put the
 // loop's out of the cache.
 //
 // in_place, apart: as a server applies what nobody reads, and what is written beside a state that somebody

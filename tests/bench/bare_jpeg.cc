@@ -4,7 +4,7 @@
 //   bench_bare_jpeg FOLDER CLASSES SECONDS     one thread; prints {"per_second": …, "per_cpu_second": …}
 #include <cstddef>
 #include <cstdio>
-// Behind both, whose names it uses.
+// After both, whose names it uses.
 #include <jpeglib.h>
 #include <time.h>
 

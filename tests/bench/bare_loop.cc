@@ -9,7 +9,7 @@
 //   bench_bare_loop [--handed-over] CONFIG PARAMETERS_OUT [key.path=value ...]
 //       train.total_iterations steps of the run that CONFIG describes
 //
-// --handed-over, on the CPU: what of a server's cost is the machine's own, about. Behind the loop's own step,
+// --handed-over, on the CPU: what of a server's cost is the machine's own, about. After the loop's own step,
 // as a worker's under SSP, each gradient is read by a second thread, which makes the same step with it on
 // parameters and a state of its own, and each step begins with a copy of these parameters
 // (sync.refresh_clocks: null: the own ones are kept). No message, no process, no check: two threads, two

@@ -18,7 +18,7 @@ def main():
     options = parser(__doc__)
     options.add_argument("--every", default="5s")
     options.add_argument("--limit", type=float, default=1.05)
-    args = options.parse_intermixed_args()  # as its usage says: overrides behind options
+    args = options.parse_intermixed_args()  # as its usage says: overrides after options
     result, summaries = run_pairs(args, [f"checkpoint.every={args.every}"], ["checkpoint.every=null"])
     written = [summary["checkpoints"] for summary in summaries]
     print(json.dumps({**result, "checkpoints": written}))

@@ -7,7 +7,7 @@
 // STEPS: how many are timed; -: for each line of standard input, a number, so many are made and a line with
 // the ms of each of them is printed, so that two programs can take turns on one GPU. WHERE: cpu (oneDNN), cpu-bf16, or
 // on the first GPU fp32, tf32, bf16 or fp16: as a worker there, with parameters and optimizer on the GPU, and the
-// gradient on the host, too, behind each step. OPTIMIZER: adam or sgd. DATA, on a GPU: kept, the training set
+// gradient on the host, too, after each step. OPTIMIZER: adam or sgd. DATA, on a GPU: kept, the training set
 // is there (`data.on_device: auto`); predicted, two mini-batches in page-locked memory take turns, each sent
 // beside the step of the other (`off`); sent, each in front of its own step. resnet50's are 224 x 224, and not kept.
 #include <sys/resource.h>

@@ -16,7 +16,7 @@ the same cut on unequal nodes.
     time        and the seconds of a step, likewise: at most 1.3
     speeds      three stages on nodes of which the last is twice as fast (control groups give them 0.25, 0.25 and 0.5 of a core: wants
                 root; where they cannot be made it is left out, with a line, unless it is all that is asked for): a step of the cut
-                that counts products alone by one of the cut that `paceline report` advises behind such a run. 24 layers and 32
+                that counts products alone by one of the cut that `paceline report` advises after such a run. 24 layers and 32
                 micro-batches of 6. Target: at least 1.3; 4/3 is the most without a bubble
 
 A network of 20 convolutions of 3 x 3 and 32 channels, and one of the pictures in front, is cut in the middle. A mini-batch
@@ -171,7 +171,7 @@ def control_groups():
 
 
 def on_unequal_nodes(args, groups, balance):
-    """Seconds of a step, with that cut, and the cut that is advised behind it."""
+    """Seconds of a step, with that cut, and the cut that is advised after it."""
     stages, micro_batches, samples = len(SHARES), 32, 192
     out, config = args.folder / "unequal", args.folder / "unequal.yaml"
     config.write_text(config_of(args.folder, stages, f"batch_size: {samples // stages}, total_iterations: {stages * args.steps}",
@@ -310,7 +310,7 @@ def loop_stage(args):
     with paceline.torch.pipeline(nn.Sequential(*(module for stage in stages for module in stage)), nn.CrossEntropyLoss(),
                                  str(args.folder / "loop.yaml"), args.loop_stage, example=images[:1],
                                  balance=[len(stage) for stage in stages]) as run:
-        for step in range(steps + 1):  # behind the last one the run's end is waited for
+        for step in range(steps + 1):  # after the last one the run's end is waited for
             if step == WARM_UP:
                 begin = time.perf_counter()
             if step == steps:

@@ -75,7 +75,7 @@ def summary_of(args, out, overrides):
 def main():
     options = parser(__doc__)
     options.add_argument("--tcp", action="store_true")
-    args = options.parse_intermixed_args()  # as its usage says: overrides behind options
+    args = options.parse_intermixed_args()  # as its usage says: overrides after options
     if shutil.which("etcd") is None:
         fail("there is no etcd here (scripts/install_deps.sh --etcd)")
     folder = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())

@@ -7,7 +7,7 @@
     ddp      a step of ResNet-18 (11.7 M parameters) on N processes: ours by DDP's time. Target: at most 0.9
     alone    a step of about 100 ms, one node with a server by the plain loop's time. Target: at most 1.03
     round    begin and finish of a model of 1,000 parameters, on one node: the median of turns' medians. Target: at most 150 µs
-    memory   what a process holds at most behind a step, beyond the same loop alone, in parameters, for each mode of attach(): of ResNet-18
+    memory   what a process holds at most after a step, beyond the same loop alone, in parameters, for each mode of attach(): of ResNet-18
              (46.8 MB), and of two models of one tensor, whose difference tells copies from what any model takes. The server's
              own pages, which the process reads where they lie, are counted apart. `gradients`: how many buffers; one more
              for each time that the servers let go of one too late for the next. Target: at most 3

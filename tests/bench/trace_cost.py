@@ -5,7 +5,7 @@
     tests/bench/trace_cost.py CONFIG [--bin build/release/bin] [--pairs 15] [key.path=value …]
 
 CONFIG is run by scripts/run_local.sh. One JSON line: seconds a version with and without, medians over the pairs, the pairs'
-ratios and their median; how many events a run recorded. What is written behind the training is not in it (docs/TRACE.md). Exit
+ratios and their median; how many events a run recorded. What is written after the training is not in it (docs/TRACE.md). Exit
 status 1 when that median is above --limit (default 1.02), or a run failed or recorded nothing.
 """
 import json
@@ -18,7 +18,7 @@ def main():
     options = parser(__doc__)
     options.set_defaults(pairs=15)
     options.add_argument("--limit", type=float, default=1.02)
-    args = options.parse_intermixed_args()  # as its usage says: overrides behind options
+    args = options.parse_intermixed_args()  # as its usage says: overrides after options
     result, summaries = run_pairs(args, ["run.trace=true"], ["run.trace=false"])
     events = [summary["trace_events"] for summary in summaries]
     print(json.dumps({**result, "events": events}))

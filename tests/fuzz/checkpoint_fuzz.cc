@@ -3,7 +3,7 @@
 // read or written out of bounds.
 //
 // As a test: correct files, mutated by a seeded generator; a failure prints the round, which reproduces it.
-// Some get correct checksums again, so that what lies behind them is reached. With PACELINE_FUZZER (clang):
+// Some get correct checksums again, so that what lies after them is reached. With PACELINE_FUZZER (clang):
 // the same property under libFuzzer.
 #include <algorithm>
 #include <cstdio>
@@ -165,7 +165,7 @@ int run(std::uint64_t rounds) {
     std::printf("checkpoint fuzz: %s: %llu unchanged and accepted, %llu changed, with checksums made right\n",
                 target.name, static_cast<unsigned long long>(accepted),
                 static_cast<unsigned long long>(sealed));
-    // Changed ones must get through now and then, or the mutations reach nothing behind the checksums.
+    // Changed ones must get through now and then, or the mutations reach nothing after the checksums.
     if (sealed == 0) ++bad;
   }
   return bad == 0 ? 0 : 1;

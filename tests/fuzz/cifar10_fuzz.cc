@@ -1,5 +1,5 @@
 // Throws bytes at the reader of CIFAR-10's binary format: a file is whole records of known classes, and then
-// the set has exactly those behind what it had, or it is refused with a reason that names it, and the set is
+// the set has exactly those after what it had, or it is refused with a reason that names it, and the set is
 // as it was. With a sanitizer build this also shows that nothing is read or written out of bounds.
 //
 // As a test: correct files, mutated by a seeded generator; a failure prints the round, which reproduces it.
@@ -115,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace paceline;
   std::string bytes(reinterpret_cast<const char*>(data), size);
   check(bytes);
-  // As many whole records as there are begun ones, so that small inputs reach what lies behind the size.
+  // As many whole records as there are begun ones, so that small inputs reach what lies after the size.
   bytes.resize((bytes.size() + kRecordBytes - 1) / kRecordBytes * kRecordBytes);
   check(bytes);
   return 0;

@@ -46,7 +46,7 @@ void check_others(const Header& header) {
     if (!same(header.before[i].message.body, back->before[i].message.body)) fail("changed ahead", "");
   }
   for (std::size_t i = 0; i < header.after.size(); ++i) {
-    if (!same(header.after[i].message.body, back->after[i].message.body)) fail("changed behind", "");
+    if (!same(header.after[i].message.body, back->after[i].message.body)) fail("changed after", "");
   }
 }
 

@@ -91,7 +91,7 @@ std::vector<std::string> violations_of(const CrashRun& run, std::uint64_t seed, 
     const Step& step = read.step;
     const std::string who = "worker " + to_string(step.worker) + " at clock " + to_string(step.clock);
     std::int64_t& last = last_clock[cluster.rank_of(step.worker).value];
-    if (step.clock.value <= last) report(who + " behind clock " + std::to_string(last));
+    if (step.clock.value <= last) report(who + " after clock " + std::to_string(last));
     last = step.clock.value;
     if (step.version.value < step.clock.value)
       report(who + ": computes with version " + to_string(step.version));

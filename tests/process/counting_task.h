@@ -18,7 +18,7 @@
 // Under combine: mean a clock's K gradients are averaged, so the gradient is -K to make the mean add 1.
 //
 // With `local_steps` T the inner optimizer is SGD at learning rate 1 / T, so that a round adds 1. What a round
-// begins with is read as above; each local step behind the first has to find that, and in its own column n / T
+// begins with is read as above; each local step after the first has to find that, and in its own column n / T
 // of a round besides.
 #pragma once
 

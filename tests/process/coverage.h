@@ -5,7 +5,7 @@
 //   sent over tcp, sent over ipc, lent over tcp, lent over ipc     lent: payloads in shared memory
 //   sent over tcp, gradients fp16 ... lent, parameters bf16        each encoding on each way
 //   lent, and heard                                                by some shards; grants are judged, too
-//   refreshes ahead, refreshes behind                              of gradients that are applied on arrival
+//   refreshes ahead, refreshes after                              of gradients that are applied on arrival
 //   versioned mean, then eager ...                                 a switch that turns eager
 //   hidden exchange, versioned ...                                 with grants ahead that were heard
 //   fragments: lent, eager, threads, shards ...            hidden exchange in fragments that left in mid-round

@@ -1,5 +1,5 @@
 // Gradients that leave while they are computed, or in parts once they are, over real sockets: what turns out
-// not to be finite, after most of it has left, is never applied anywhere, and the gradients behind it count
+// not to be finite, after most of it has left, is never applied anywhere, and the gradients after it count
 // exactly.
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -183,7 +183,7 @@ TEST_CASE("a_computed_gradient_that_is_not_finite_behind_parts_that_have_left_is
   for (const Status& node : run->nodes) CHECK(node.is_ok());
   check_counts(*run, options.cluster);
   CHECK(withdrawn == run->summary.skipped);
-  CHECK(run->summary.bytes_pushed_early == 0);  // nothing hid behind computing
+  CHECK(run->summary.bytes_pushed_early == 0);  // nothing hid after computing
 }
 
 TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_most_of_it_has_left") {

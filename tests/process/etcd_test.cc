@@ -55,7 +55,7 @@ TEST_CASE("what an answer leaves out is nothing, zero or false") {
   CHECK(std::get<LeaseKept>(*kept).ttl == 0s);
 }
 
-TEST_CASE("where the transaction was carried out what it read stands behind what it put") {
+TEST_CASE("where the transaction was carried out what it read stands after what it put") {
   const auto done = std::get<TxnDone>(*answer_of(kTakeOver, 200, R"({"succeeded":true,"responses":[
     {"response_put":{"header":{"revision":"2"}}},{"response_range":{"kvs":[{"value":"dg=="}]}},{"response_range":{}}]})"));
   CHECK(done.succeeded);

@@ -1,5 +1,5 @@
 // The evaluator takes its time: it goes on only when training is some versions ahead of what it evaluates, so
-// that the version waiting behind it is fetched long after it has been overtaken.
+// that the version waiting after it is fetched long after it has been overtaken.
 #include "tests/process/exact_evaluations.h"
 
 #include <algorithm>

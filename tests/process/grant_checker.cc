@@ -103,7 +103,7 @@ bool GrantChecker::threshold_is_of_policy(const wire::Grant& grant) const {
   if (sync.policy != PolicyKind::kSwitch) {
     return grant.apply == sync.apply && is_of_policy(grant.threshold, sync.policy, sync);
   }
-  // The stages that can be in force: those before an end by version that is reached are over, those behind
+  // The stages that can be in force: those before an end by version that is reached are over, those after
   // one that is not have not begun. Of the other ends the messages do not say when they are reached.
   const auto version = static_cast<double>(grant.version.value);
   const auto by_version = [](const PolicyStage& stage) { return stage.until.end == StageEnd::kVersion; };

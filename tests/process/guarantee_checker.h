@@ -20,7 +20,7 @@
 
 namespace paceline::testing {
 
-// Of fragments that leave in mid-round (exchange.fragments): the part of a round's local steps behind the place at
+// Of fragments that leave in mid-round (exchange.fragments): the part of a round's local steps after the place at
 // which this element of so many leaves. So much of its last gradient is in the next one.
 float behind_place(const RunConfig& config, std::size_t element, std::size_t elements);
 

@@ -197,7 +197,7 @@ TEST_CASE("a_long_run_grows_no_memory") {
   WARN(row.what << ": resident after a fifth of " << row.steps << " steps " << run.early / 1024
                 << " KiB, near the end " << run.late / 1024 << " KiB, " << run.evaluations << " evaluations, "
                 << run.seconds << " s");
-  // Of 12,500 versions; one that comes due behind two others is not evaluated (a busy machine has few).
+  // Of 12,500 versions; one that comes due after two others is not evaluated (a busy machine has few).
   CHECK(run.evaluations >= (row.eval_every_clocks ? 500 : 1));
   CHECK((run.bytes_shared > 0) == (row.shared_memory == SharedMemory::kOn));
   CHECK(run.early > 0);  // it was measured

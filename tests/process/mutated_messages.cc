@@ -37,7 +37,7 @@ namespace {
 
 using boost::asio::generic::stream_protocol;
 
-constexpr int kPerConnection = Connections::kMalformedMax - 2;  // a join that is refused comes behind them
+constexpr int kPerConnection = Connections::kMalformedMax - 2;  // a join that is refused comes after them
 constexpr int kAnswerSeconds = 60;
 constexpr char kMore = 1;
 constexpr char kLong = 2;

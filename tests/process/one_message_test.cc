@@ -34,7 +34,7 @@ void send_step(ScriptedNode& node, std::int64_t clock) {
 
 TEST_CASE("a_step_is_one_message_and_its_answer_is_one") {
   const PolicyKind policy = GENERATE(PolicyKind::kAsp, PolicyKind::kBsp);
-  const bool ahead = policy == PolicyKind::kAsp;  // parameters are asked for ahead of the push, or behind it
+  const bool ahead = policy == PolicyKind::kAsp;  // parameters are asked for ahead of the push, or after it
   CAPTURE(ahead);
   const testing::TempFolder folder;
   const RunConfig config = config_in(folder, policy);

@@ -113,7 +113,7 @@ Floats train(const RunConfig& config, Record& record) {
   return run->model.parameters;
 }
 
-// Under ASP a grant tells which revision the gradient before it became; a worker's last one has none behind
+// Under ASP a grant tells which revision the gradient before it became; a worker's last one has none after
 // it. Every order that this leaves open.
 std::vector<std::vector<Stamp>> orders(const Record& record) {
   std::vector<std::optional<Stamp>> known(static_cast<std::size_t>(kIterations));

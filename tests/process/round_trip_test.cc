@@ -52,7 +52,7 @@ struct Received {
   std::string down;
   std::map<WorkerId, std::string> of_worker;  // P, R, G and F
   std::int64_t transfers = 0;                 // answers that are parameters, whole
-  std::int64_t welcomes = 0;                  // one node's may be heard behind another's first grant
+  std::int64_t welcomes = 0;                  // one node's may be heard after another's first grant
   std::set<std::string> others;     // kinds of messages, between a node's first grant and its first F
   std::set<wire::PeerId> begun;     // nodes that have been told G
   std::set<wire::PeerId> finished;  // and F
@@ -71,7 +71,7 @@ struct Received {
     } else if (std::holds_alternative<wire::Welcome>(body)) {
       ++welcomes;
     } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
-      if (!pull->exact) up.push_back('L');  // else of the evaluation behind the last step
+      if (!pull->exact) up.push_back('L');  // else of the evaluation after the last step
     } else if (begun.contains(node) && !finished.contains(node)) {
       receive_steady(body);
     }
@@ -134,7 +134,7 @@ TEST_CASE("a_worker_alone_says_and_hears_this_and_nothing_else") {
     CHECK(received.down == "GAAAUG" + times(kClocks - 2, "AAAG") + "AAAF");  // at first it has the newest
     CHECK(received.others == std::set<std::string>{});
   }
-  SECTION("eager, behind: parameters come down with the grant, too") {
+  SECTION("eager, after: parameters come down with the grant, too") {
     RunConfig config = config_of(PolicyKind::kAsp, 1, 1);
     config.sync.pull_order = PullOrder::kAfterPush;
     const Received received = received_of(config);

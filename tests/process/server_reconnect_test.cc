@@ -94,7 +94,7 @@ TEST_CASE("the process that is here goes on over another connection, and what it
   run.finish(*run.after, 1);
 }
 
-TEST_CASE("a join that is read behind that of a later connection moves the node nowhere") {
+TEST_CASE("a join that is read after that of a later connection moves the node nowhere") {
   BrokenRun run;
   run.after->send(0, run.reconnect());
   run.after->receive<wire::Welcome>(0);
@@ -103,7 +103,7 @@ TEST_CASE("a join that is read behind that of a later connection moves the node 
   join.connection = 2;
   late.send(0, join);
   late.send(0, wire::Leave{"it would end the run"});
-  // A stranger behind it is answered, so the late one has been read.
+  // A stranger after it is answered, so the late one has been read.
   ScriptedNode stranger(run.context, run.config.cluster.endpoints);
   stranger.send(0, wire::Heartbeat{});
   stranger.receive<wire::Error>(0);

@@ -85,7 +85,7 @@ TEST_CASE("a whole run over two shards, word by word") {
       node.send(k, push, std::vector<float>(floats, static_cast<float>(k + 1)));
     }
     node.send(0, report_at(clock));
-    // Right behind the push, for the version that it makes: held until it is there, answered in frames.
+    // Right after the push, for the version that it makes: held until it is there, answered in frames.
     node.send(1, wire::Pull{7, Version(clock + 1), false, kNoRevision});
     wire::Payload payload;
     auto piece = node.receive<wire::Parameters>(1, &payload);
@@ -253,7 +253,7 @@ TEST_CASE("a node whose memory is larger than its gradients need shares none") {
   CHECK_THAT(refusal.message, Contains("it has 1048640 bytes, expected at most"));
 }
 
-// Why lies behind more frames than it has read.
+// Why lies after more frames than it has read.
 TEST_CASE("a node that is refused for good reads why, though parameters are queued for it") {
   const testing::TempFolder folder;
   RunConfig config = config_in(folder, 1);

@@ -7,7 +7,7 @@ Three nodes of two threads train over two shards, which save a checkpoint every 
 times, evenly spread over the first third of the time, one of these happens, in turn: all servers are killed and started again
 with --resume; so they are, and a node with them; a node is killed alone, and comes back; the fourth node joins late, or, where
 it has, leaves in order (SIGTERM) and comes back. So whatever runs at the end has lived for two thirds of the time or more. Each
-second the resident memory and the open descriptors of every process are looked at. Of the time behind the last fault (before, a
+second the resident memory and the open descriptors of every process are looked at. Of the time after the last fault (before, a
 shard has more where a node comes), without its first part, in which all is used for the first time, the last third must not have
 more (medians) than the first but for MEMORY_MAX and DESCRIPTORS_MAX: in an hour a process that grows by more than 13 MB per hour
 is found, one that grows less is not.
@@ -31,7 +31,7 @@ import harness  # noqa: E402 (after the path is known)
 
 MEMORY_MAX = 4 << 20  # bytes; a long run may take 0.6 MB for good (memory_test), a longest burst so far a little more
 DESCRIPTORS_MAX = 2
-WARM_UP = 0.25  # of the time behind the last fault is not judged
+WARM_UP = 0.25  # of the time after the last fault is not judged
 SAMPLES_MIN = 12  # fewer say nothing
 NODES, NODES_MAX, SHARDS = 3, 4, 2
 
@@ -65,7 +65,7 @@ class Watched:
         self.sampled_at = []  # s, as time.monotonic() has it: when what follows was so
         self.resident = []  # bytes
         self.descriptors = []
-        self.calm_from = None  # place of the first sample behind the last fault; None: it did not live to see that
+        self.calm_from = None  # place of the first sample after the last fault; None: it did not live to see that
 
     def sample(self):
         process = pathlib.Path(f"/proc/{self.program.pid}")
@@ -99,7 +99,7 @@ class Watched:
         flat = more_memory <= MEMORY_MAX and more_open <= DESCRIPTORS_MAX
         apart = seconds(warm + third // 2, -1 - third // 2)  # the middles of the two thirds
         per_hour = more_memory * 3600 / apart
-        return (f"{self.name}: {seconds(self.calm_from):.0f} s behind the last fault, {memory / 1e6:.1f} MB {more_memory / 1e6:+.2f} "
+        return (f"{self.name}: {seconds(self.calm_from):.0f} s after the last fault, {memory / 1e6:.1f} MB {more_memory / 1e6:+.2f} "
                 f"({per_hour / 1e6:+.1f} per hour; {at_once / 1e6:+.2f} within a second at most), "
                 f"{open_files:.0f} descriptors {more_open:+.0f}{'' if flat else '   GROWS'}"), flat
 

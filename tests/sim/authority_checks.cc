@@ -196,7 +196,7 @@ void AuthorityChecker::check_clock_samples(const sync::Grant& g, const std::stri
       sum += size->second;
     } else if (account.clock <= g.clock) {
       return;
-    }  // else it came behind that clock
+    }  // else it came after that clock
   }
   if (g.clock_samples == sum) return;
   violation(who + ": of " + std::to_string(g.clock_samples) + " samples, expected " + std::to_string(sum));

@@ -1,4 +1,4 @@
-// Connections that break, what both ends do behind it, and who is lost because it takes too long.
+// Connections that break, what both ends do after it, and who is lost because it takes too long.
 #include <algorithm>
 
 #include "tests/sim/generation.h"

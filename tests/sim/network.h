@@ -31,7 +31,7 @@ class Network {
   // Runs `action` after `delay_ns`, on nobody's link.
   void after(std::int64_t delay_ns, Action action) { push(now_ + delay_ns, std::move(action)); }
 
-  // Delivers `action` from one party to another: 0.05 to 3 ms, rarely 20, behind everything sent there
+  // Delivers `action` from one party to another: 0.05 to 3 ms, rarely 20, after everything sent there
   // before over the same connection.
   void send(Party from, Party to, Action action) {
     const Connections::Way way = connections_.way(from, to);

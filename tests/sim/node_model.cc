@@ -117,7 +117,7 @@ std::optional<Ticks> NodeModel::broken_since(ShardId server) const {
   return link.broken ? std::optional(link.broken->since) : std::nullopt;
 }
 
-// As PsClient does behind a Welcome.
+// As PsClient does after a Welcome.
 void NodeModel::is_welcomed(ShardId server) {
   if (dead_ || world_.network.is_broken(party(), shard_party(server.value))) return;
   ServerLink& link = links_[server.value];

@@ -1,7 +1,7 @@
 // A simulated node: threads with thread caches, a process cache and shared pulls. What a thread does next the
 // real state machine of a worker decides (common/step/worker_step.h). Before each computation it checks what
 // the thread is about to compute with against docs/SYNC.md, What a worker sees. It has a real link to each
-// server. What may not have been heard of it is said again by its real UnackedMessages, behind a connection that
+// server. What may not have been heard of it is said again by its real UnackedMessages, after a connection that
 // broke (worker/client).
 #pragma once
 

@@ -1,5 +1,5 @@
 // What a simulated node says to one server: the socket of a real ServerLink, so that the node's own classes
-// (worker/client) say it, and say it again behind a connection that broke.
+// (worker/client) say it, and say it again after a connection that broke.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,7 @@ struct SliceAnswer {
 
 class ShardModel {
  public:
-  // Of a run that is resumed it counts what came behind `version` and `revision`.
+  // Of a run that is resumed it counts what came after `version` and `revision`.
   ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations,
              Version version = Version(0), Revision revision = Revision(0));
 

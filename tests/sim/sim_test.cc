@@ -68,7 +68,7 @@ Traffic traffic_of(PolicyKind kind, ApplyMode apply, std::optional<std::int64_t>
 }
 
 TEST_CASE("an_iteration_is_one_round_trip_its_pull_goes_with_its_push") {
-  // One pull at the start and one behind each push; a version that came into being with the push is not
+  // One pull at the start and one after each push; a version that came into being with the push is not
   // pulled again.
   CHECK(traffic_of(PolicyKind::kBsp, ApplyMode::kVersioned, 1).pulls == 41);
   CHECK(traffic_of(PolicyKind::kSsp, ApplyMode::kVersioned, 1).pulls == 41);

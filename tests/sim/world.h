@@ -1,5 +1,5 @@
 // One simulated run: the real engine, the real cache rules, what real nodes and servers say to each other
-// again, a simulated network, shards, nodes, deaths, cuts, crashes of the servers and what is resumed behind
+// again, a simulated network, shards, nodes, deaths, cuts, crashes of the servers and what is resumed after
 // them, and the checkers. Everything follows from the plan's seed.
 #pragma once
 
@@ -19,13 +19,13 @@ struct Faults {
   std::int64_t nodes_cut = 0, shards_cut = 0;  // connections that broke: of nodes, of shards to the authority
   std::int64_t messages_lost = 0;
   std::int64_t gone_on = 0;  // nodes' connections that followed one that broke
-  // Behind them: gradients and pulls; grants and the like; messages between servers.
+  // After them: gradients and pulls; grants and the like; messages between servers.
   std::int64_t retransmitted_by_nodes = 0, retransmitted_to_nodes = 0, retransmitted_by_servers = 0;
   std::int64_t lost_by_lease = 0;     // nodes cut off for longer
   std::int64_t back_after_lease = 0;  // of them, that came back as another incarnation
   std::int64_t server_crashes = 0;
   std::int64_t quiesced = 0;    // generations that were quiesced, and went on
-  std::int64_t done_again = 0;  // iterations applied behind the checkpoint that the run was resumed from
+  std::int64_t done_again = 0;  // iterations applied after the checkpoint that the run was resumed from
   std::int64_t ahead = 0;       // such checkpoints, with gradients of clocks beyond their version
   std::int64_t grants_ahead = 0;
 

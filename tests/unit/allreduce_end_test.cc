@@ -1,4 +1,4 @@
-// The exchange of an all-reduce behind its node's last round, while others of the run are lost.
+// The exchange of an all-reduce after its node's last round, while others of the run are lost.
 #include <catch2/catch.hpp>
 #include <future>
 #include <vector>
@@ -17,7 +17,7 @@ struct AtEndOfThread {
 };
 
 // Others are lost around the last step, all who are left have made it, and so the authority makes up no formation.
-TEST_CASE("behind its last round a node misses no formation, and still gives what it has") {
+TEST_CASE("after its last round a node misses no formation, and still gives what it has") {
   RunConfig config;
   config.exchange.kind = ExchangeKind::kAllreduce;
   config.exchange.algorithm = schedule::Algorithm::kRing;

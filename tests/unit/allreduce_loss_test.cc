@@ -226,12 +226,12 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Fo
     const auto state = exchange.state_at(Version(clock + 1));
     if (state == nullptr) {
       authority.closes(node);
-      exchange.stop();  // behind which it has said why
+      exchange.stop();  // after which it has said why
       return wrong("no version " + std::to_string(clock + 1) + ": " + failed);
     }
     life.states.push_back(*state);
     if (*own != gradient_of(schedule, node, clock)) return wrong("its gradient has changed");
-    if (!authority.report(node, clock)) return wrong("hangs behind clock " + std::to_string(clock));
+    if (!authority.report(node, clock)) return wrong("hangs after clock " + std::to_string(clock));
   }
   authority.ends(node);
   exchange.close(aborted("the run is over"));
@@ -285,7 +285,7 @@ Floats parts_of(const Floats& all, const std::optional<std::vector<Range>>& part
 struct Tally {
   std::uint64_t given = 0;
   std::uint64_t made_again = 0;
-  std::uint64_t several = 0;  // formations behind the second
+  std::uint64_t several = 0;  // formations after the second
   std::uint64_t skipped = 0;  // of what was given: a step is left out, too
 };
 
@@ -357,7 +357,7 @@ TEST_CASE("those_that_are_left_of_an_all_reduce_go_on_from_the_last_whole_step")
              << tally.several << " had more than two formations");
 }
 
-TEST_CASE("who is given a version behind a step that was left out goes on with the same bits") {
+TEST_CASE("who is given a version after a step that was left out goes on with the same bits") {
   Schedule schedule;
   schedule.config.exchange.kind = ExchangeKind::kAllreduce;
   schedule.config.train.optimizer.kind = GENERATE(OptimizerKind::kAdam, OptimizerKind::kLamb);

@@ -20,7 +20,7 @@ std::ptrdiff_t files_in(const TempFolder& folder) {
                        std::filesystem::directory_iterator());
 }
 
-// The name of the temporary that is in the folder, as what comes before and behind its number, and that.
+// The name of the temporary that is in the folder, as what comes before and after its number, and that.
 struct TemporaryName {
   std::string before;
   unsigned number = 0;

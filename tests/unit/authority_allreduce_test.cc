@@ -68,7 +68,7 @@ TEST_CASE("nodes that all are on one machine reach each other at loopback") {
   CHECK(run.sent.of<wire::Peers>(kNode0).size() == 1);
 }
 
-// Behind that grant node 0 leaves the version.
+// After that grant node 0 leaves the version.
 TEST_CASE("the state of a version that is saved is asked of node 0 ahead of its next grant") {
   RunConfig config = reducing_run();
   config.checkpoint.every_clocks = 2;
@@ -144,7 +144,7 @@ TEST_CASE(
 
 // The first group sends what is left to be sent; those that sum together have chosen alike.
 TEST_CASE(
-    "behind the last step nobody needs a second group, and each stage's algorithms are in the summary") {
+    "after the last step nobody needs a second group, and each stage's algorithms are in the summary") {
   ReducingFromStart run(reducing_stages());
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   run.authority->lost(Peer::of(NodeId(3)), "its connection broke", run.now);
@@ -174,7 +174,7 @@ TEST_CASE("a stage that is lost ends the run before any heartbeat, and is named 
              Catch::Contains("node 3 lost: its connection broke") && Catch::Contains("stage 1 of group 1"));
 }
 
-TEST_CASE("behind the last step a node of the first group is needed until its state is here") {
+TEST_CASE("after the last step a node of the first group is needed until its state is here") {
   ReducingFromStart run(reducing_stages());
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   run.authority->lost(kNode1, "its connection broke", run.now);

@@ -39,7 +39,7 @@ TEST_CASE("one that comes due while another is under way is left out, and counte
   CHECK(schedule.reached(Version(30), Ticks(5)));
 }
 
-TEST_CASE("by time a checkpoint is due with the first version behind the interval") {
+TEST_CASE("by time a checkpoint is due with the first version after the interval") {
   SaveSchedule schedule = schedule_of({{}, std::chrono::seconds(5), 2});
   CHECK_FALSE(schedule.reached(Version(1), Ticks(1) + 4s));
   CHECK(schedule.reached(Version(2), Ticks(1) + 5s));

@@ -17,7 +17,7 @@ TEST_CASE("a node that goes since another one has gone says which, and that one 
   CHECK(run.sent.of<wire::RunOver>(kNode0).size() == 1);  // for which its connections to the others stand
 }
 
-// Behind their first step, reached at ports 7.
+// After their first step, reached at ports 7.
 struct Stepped : Reducing {
   explicit Stepped(RunConfig c = reducing_run()) : Reducing(std::move(c)) {
     reached_at("10.0.0.1:7", "10.0.0.2:7");
@@ -421,7 +421,7 @@ TEST_CASE("the trace says when a formation was over, and when the next one stood
 }
 
 // They would wait for a formation that never comes.
-TEST_CASE("a loss behind which all have made the last step sends nobody out of their formation") {
+TEST_CASE("a loss after which all have made the last step sends nobody out of their formation") {
   Stepped run;
   run.step(1);
   run.steps(0, 2);

@@ -48,7 +48,7 @@ TEST_CASE("while a run advances none of its counters falls") {
   CHECK(testing::fallen_counters(after, before).size() == 2);  // iterations and samples
 }
 
-// Of eight clocks; sizes are reviewed behind the fourth, in which the second node has taken three times as long.
+// Of eight clocks; sizes are reviewed after the fourth, in which the second node has taken three times as long.
 TEST_CASE("where sizes follow speed status, log and summary say how many samples each worker was granted") {
   RunConfig config = small_run();
   config.train.batch_balance = BatchSizing::kBySpeed;
@@ -302,7 +302,7 @@ TEST_CASE("what a worker waits for, and a pause of the server, is not its slowne
 
 TEST_CASE("how a run went by time is noted: bytes, and how far each worker was ahead") {
   TrainingRun run;
-  run.authority->note_progress({10, 20, 0}, run.now);  // too soon behind the beginning
+  run.authority->note_progress({10, 20, 0}, run.now);  // too soon after the beginning
   run.train(0, 1);
   run.iterate(0, 1);
   run.pass(150ms);

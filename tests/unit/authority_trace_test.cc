@@ -40,7 +40,7 @@ TEST_CASE("what the authority took and decided is in the trace, which the summar
   CHECK(count("joined") == 2);
   CHECK(count("report") == 6);
   CHECK(count("grant") == 6);
-  CHECK(count("hold") == 2);  // node 0 is the first of each clock; behind the last nothing follows
+  CHECK(count("hold") == 2);  // node 0 is the first of each clock; after the last nothing follows
   CHECK(count("finish") == 2);
   CHECK(count("apply") == 3);
   CHECK((count("evaluate") == 1 && count("evaluated") == 1));

@@ -80,7 +80,7 @@ TEST_CASE("a_solver_says_network_optimizer_and_length") {
   const RunConfig config = files.load(kQuick).value();
   CHECK(config.train.model == "layers");
   CHECK(config.train.layers.size() == 11);
-  CHECK(config.train.layers[2].from == std::vector<std::string>{"pool1"});  // in place: behind it comes ...
+  CHECK(config.train.layers[2].from == std::vector<std::string>{"pool1"});  // in place: after it comes ...
   CHECK(config.train.layers[3].from == std::vector<std::string>{"ReLU_pool1"});
   const OptimizerSection& optimizer = config.train.optimizer;
   CHECK(optimizer.kind == OptimizerKind::kMomentum);
@@ -381,7 +381,7 @@ TEST_CASE("a_caffemodel_of_pictures_reads_blue_first_and_ours_red_first") {
   REQUIRE(caffe::take_blue_first(path, network, again).is_ok());
   CHECK(again == parameters);
 
-  // A dense layer reads one colour behind the other: here four pixels of each.
+  // A dense layer reads one colour after the other: here four pixels of each.
   const std::string flat = data("TRAIN", 10, "crop_size: 2") + dense("f", "data", "scores", 10) + kEnd;
   const NetworkSpec units =
       build_network(files.load(flat, kTrainOnly, {"data.kind=images", "data.classes=10"}).value()).value();

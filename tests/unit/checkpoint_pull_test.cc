@@ -71,7 +71,7 @@ TEST_CASE("a piece that was not asked for, comes twice or is cut short is refuse
   CHECK(given.pull.on({CheckpointFile::kShard, 0}, {}).code() == StatusCode::kDataLoss);
 }
 
-TEST_CASE("behind the end of a file there is nothing, and of one that is not there an error") {
+TEST_CASE("after the end of a file there is nothing, and of one that is not there an error") {
   Given given;
   CHECK(piece_of(given.folder.path() / "shard", {CheckpointFile::kShard, 1 << 30})->size == 0);
   CHECK(!piece_of(given.folder.path() / "nothing", {CheckpointFile::kShard, 0}).is_ok());

@@ -109,7 +109,7 @@ TEST_CASE("every byte that is flipped is noticed") {
   }
 }
 
-TEST_CASE("every truncation and everything behind the end is noticed") {
+TEST_CASE("every truncation and everything after the end is noticed") {
   const std::string good = few_bytes();
   for (std::size_t length = 0; length < good.size(); ++length) {
     const Status status = status_of_bytes(good.substr(0, length), wanted_of(kFew));

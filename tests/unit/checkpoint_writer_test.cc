@@ -52,7 +52,7 @@ struct Writing {
   Outcome received;
 };
 
-TEST_CASE("an image is written behind the loop's back, and its digest is that of the file") {
+TEST_CASE("an image is written after the loop's back, and its digest is that of the file") {
   Writing w;
   Result<FileDigest> digest = internal_error("not told");
   REQUIRE(w.writer.write(image_of(kFewFloats, 7),

@@ -66,7 +66,7 @@ TEST_CASE("the_table_agrees_with_a_search_over_all_workers") {
       departed.push_back(live[w]);
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(w));
     } else if (!departed.empty() && random.next_below(100) == 0) {
-      // It comes back behind the stamp that it lost, at the min clock at the earliest.
+      // It comes back after the stamp that it lost, at the min clock at the earliest.
       Listed back = departed.back();
       departed.pop_back();
       back.clock = std::max(back.clock.next(), slowest_now);

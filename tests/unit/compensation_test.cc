@@ -65,7 +65,7 @@ TEST_CASE("what was measured for a buffer is not compensated") {
   CHECK(Floats(out.begin() + 1, out.end()) == Floats{2, 2});
 }
 
-TEST_CASE("what has no gradient is not compensated, and has none behind it") {
+TEST_CASE("what has no gradient is not compensated, and has none after it") {
   Layout layout;
   REQUIRE(layout.add("unused", {2}, {.may_be_unused = true}).is_ok());
   const auto kind = GENERATE(CompensationKind::kConstant, CompensationKind::kAdaptive);
@@ -148,7 +148,7 @@ TEST_CASE("a worker that is sent states and contributes nothing keeps few of the
 }
 
 TEST_CASE(
-    "what a gradient that is held was computed with is kept, and goes once it is applied and one behind it") {
+    "what a gradient that is held was computed with is kept, and goes once it is applied and one after it") {
   Shard shard = quadratic(1.0 / 256);
   Snapshot state = shard.now();
   for (std::int64_t revision = 0; revision < 100; ++revision) {

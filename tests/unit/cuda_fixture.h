@@ -177,7 +177,7 @@ inline std::vector<std::vector<LayerConfig>> cuda_graphs(const Shape& image) {
       {conv(8, 3), relu(), average_pool(2, 2, 0, WindowEnd::kFloor), conv_without_bias(5, 3), relu(),
        average_pool(3, 2, 1, WindowEnd::kCeil), dense(10)},
       {conv(5, 3), average_pool(3, 2, 0, WindowEnd::kCeil), dense(10)},
-      // Coefficients, of a value that is read twice, with a ReLU behind.
+      // Coefficients, of a value that is read twice, with a ReLU after.
       {named_layer("a", conv(4, 3)), named_layer("b", conv(4, 3), {"input"}), weighted, relu(), dense(10)},
       // No bias, but a ReLU; pooled or not.
       {conv_without_bias(8, 3), relu(), pool(2), conv_without_bias(6, 3), relu(), dense(10)},

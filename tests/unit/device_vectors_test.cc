@@ -98,7 +98,7 @@ struct Both {
   std::unique_ptr<NetworkBackend> reference;
 };
 
-// Pages that are shared and that this process only reads, as those of a server, with `values` behind `offset`
+// Pages that are shared and that this process only reads, as those of a server, with `values` after `offset`
 // bytes of them.
 std::shared_ptr<const std::byte> read_only(const std::vector<float>& values, std::size_t offset,
                                            std::size_t bytes) {
@@ -200,7 +200,7 @@ TEST_CASE("parameters_in_pages_pinned_one_by_one_or_not_arrive_and_are_held_unti
   REQUIRE(values.size() * sizeof(float) > (kPages - 2) * kPage);
   const auto memory = read_only(values, kOffset, kPages * kPage);
   std::vector<std::shared_ptr<void>> pins;
-  // By page: 0 and 1 together, 2, 4 and 5; not 3 and what is behind them.
+  // By page: 0 and 1 together, 2, 4 and 5; not 3 and what is after them.
   for (const auto& [first, pages] : {std::pair(0, 2), std::pair(2, 1), std::pair(4, 2)}) {
     auto pinned = both.gpus->pin({memory.get() + first * kPage, pages * kPage});
     REQUIRE(pinned.is_ok());

@@ -55,7 +55,7 @@ TEST_CASE("the_prediction_is_the_best_of_all_pairs") {
         least = std::min(least, apart);
       }
     }
-    INFO("fast " << fast << ", slow " << slow << ", behind " << behind << ", most " << most);
+    INFO("fast " << fast << ", slow " << slow << ", after " << behind << ", most " << most);
     CHECK(extra_iterations({Ticks(100 - fast), Ticks(100)}, {Ticks(100 - behind - slow), Ticks(100 - behind)},
                            most) == best);
   }

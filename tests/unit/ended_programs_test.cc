@@ -35,7 +35,7 @@ std::vector<std::string> taken_of(const std::string& text) {
   return taken;
 }
 
-TEST_CASE("each line names a node and how its program has ended; behind another nothing is taken") {
+TEST_CASE("each line names a node and how its program has ended; after another nothing is taken") {
   CHECK(taken_of("1 status 3\n0 SIGKILL\n") == std::vector<std::string>{"1: status 3", "0: SIGKILL"});
   CHECK(taken_of("1 status 3") == std::vector<std::string>{});  // no whole line
   CHECK(taken_of("2 a\n").size() == 1);

@@ -282,7 +282,7 @@ TEST_CASE("who_has_completed_nothing_since_it_came_begins_anew") {
   before.complete({0, 1, 2});
   before.complete(0);
   before.lose(0);
-  before.join(0);  // behind its stamp of clock 1, so it is held
+  before.join(0);  // after its stamp of clock 1, so it is held
   REQUIRE(before.engine().is_held(WorkerId(0, 0)));
   const bool granted = GENERATE(false, true);
   if (!granted) before.take(StopRequested{"signal"});

@@ -135,7 +135,7 @@ std::vector<std::string> drive(Engine& engine, std::uint64_t seed, int steps, st
 }
 
 // Stages of a pipeline: an iteration is complete only when all of the group have begun it. Returns the run at its end.
-// By a request behind `steps` iterations, or by the fault of a gradient of the next.
+// By a request after `steps` iterations, or by the fault of a gradient of the next.
 Engine stopped_in_groups(EngineConfig config, std::uint64_t seed, int steps, bool by_fault) {
   Engine engine(std::move(config));
   const Cluster cluster = engine.config().cluster;

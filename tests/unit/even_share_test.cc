@@ -54,7 +54,7 @@ TEST_CASE("what_a_lost_worker_leaves_is_done_by_those_who_are_there_after_all_el
   CHECK(share.done(kRank1, Clock(4)));
 }
 
-// Clock 2 was granted ahead (exchange.hidden): both go to the others, behind all else.
+// Clock 2 was granted ahead (exchange.hidden): both go to the others, after all else.
 TEST_CASE("what_was_given_ahead_of_a_loss_is_left_with_what_was_begun") {
   EvenShare share = share_of(3, 12);
   for (std::int64_t c = 0; c < 2; ++c) take_clock(share, {kRank0, kRank1, kRank2}, Clock(c));

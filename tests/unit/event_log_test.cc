@@ -1,4 +1,4 @@
-// What one replica of a shard tells the other, and what it says itself only behind that; and what a follower
+// What one replica of a shard tells the other, and what it says itself only after that; and what a follower
 // says where the one before it cannot any more.
 #include "server/replicas/event_log.h"
 

@@ -39,7 +39,7 @@ class FormationAuthority {
     const bool met = changed_.wait_for(
         lock, kHangs, [&] { return closed_.contains(node) || newest_.number > parting.formation; });
     if (!met)
-      return deadline_exceeded("node " + std::to_string(node) + " hangs: no formation behind " +
+      return deadline_exceeded("node " + std::to_string(node) + " hangs: no formation after " +
                                std::to_string(parting.formation));
     if (closed_.contains(node)) return aborted("this node is closed");
     AllReduceExchange::Meeting meeting{newest_.number, std::move(listening).value(), {}, newest_.version, {}};
@@ -69,7 +69,7 @@ class FormationAuthority {
     closed_.insert(node);
     changed_.notify_all();
   }
-  // Behind this nobody calls its exchange.
+  // After this nobody calls its exchange.
   void lost(std::uint32_t node) {
     const std::lock_guard lock(mutex_);
     live_.erase(node);

@@ -150,7 +150,7 @@ TEST_CASE("a gradient's bytes stay as they are while somebody holds them, and th
   CHECK(encoder.encode(ones, kWhole)[0][0].payload.data == memory);
 }
 
-// The frames of both, by shard, those of `more` behind.
+// The frames of both, by shard, those of `more` after.
 void append(std::vector<std::vector<EncodedFrame>>& frames, std::vector<std::vector<EncodedFrame>> more) {
   for (std::size_t k = 0; k < frames.size(); ++k) {
     for (EncodedFrame& frame : more[k]) frames[k].push_back(std::move(frame));

@@ -34,7 +34,7 @@ Picture cut(const Picture& from, const PictureRect& part) {
   return to;
 }
 
-// Without what lies behind the last row, and without the fourth bytes, which mean nothing.
+// Without what lies after the last row, and without the fourth bytes, which mean nothing.
 bool same_colours(const Picture& a, const Picture& b) {
   if (a.width != b.width || a.height != b.height) return false;
   for (int y = 0; y < a.height; ++y) {

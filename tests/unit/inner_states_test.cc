@@ -184,7 +184,7 @@ RunConfig in_fragments(RunConfig config, OptimizerKind inner, ApplyMode apply = 
   return config;
 }
 
-// A round of two steps, cut behind the first: its delta, and where the worker has got to.
+// A round of two steps, cut after the first: its delta, and where the worker has got to.
 std::pair<float, float> cut_round(LocalSteps& steps, std::int64_t clock) {
   const std::vector<float> begin{1.0F / static_cast<float>(clock + 3)};
   std::vector<float> delta(1);
@@ -243,7 +243,7 @@ TEST_CASE("a_worker_that_ended_in_order_behind_others_has_what_it_had_not_sent_i
   of_process.begin(1, Clock(5), Former::kCounts, resumed);
   const auto sent = cut_round(steps, 5);
   CHECK(cut_round(resumed, 5) == sent);
-  // The process is killed behind that round, and the servers go back, or on.
+  // The process is killed after that round, and the servers go back, or on.
   const std::int64_t version = GENERATE(5, 6);
   CAPTURE(version);
   InnerStates third = run.again();
@@ -270,7 +270,7 @@ TEST_CASE("what_a_round_had_not_sent_is_in_no_delta_but_its_next_one_s") {
   CHECK(cut_round(resumed, version) == cut_round(fresh, version));
 }
 
-// It has died behind the file of version 3, and before its round in front of that was reported: others have done that.
+// It has died after the file of version 3, and before its round in front of that was reported: others have done that.
 TEST_CASE("of_a_worker_that_the_checkpoint_does_not_know_nothing_counts_though_its_file_is_of_that_version") {
   SavedStates run;
   run.config = in_fragments(run.config, GENERATE(OptimizerKind::kSgd, OptimizerKind::kAdam));

@@ -63,7 +63,7 @@ TEST_CASE("while the thread that took its turn computes, the own thread serves o
   CHECK(ran.get_future().get() == loop.own.get_id());
 }
 
-TEST_CASE("behind a long turn, which the own thread sleeps through, it serves others") {
+TEST_CASE("after a long turn, which the own thread sleeps through, it serves others") {
   Loop loop(/*shares=*/true);
   loop.until_taken();
   std::atomic<bool> over = false;

@@ -61,7 +61,7 @@ class Array {
   }
   float* data() { return lines_.data()->values + offset_; }
 
-  // Everything, what lies before and behind the range included. The first difference, counted from the
+  // Everything, what lies before and after the range included. The first difference, counted from the
   // range's begin.
   std::optional<std::int64_t> difference(const Array& other) const {
     for (std::size_t i = 0; i < lines_.size() * kFloatsPerLine; ++i) {
@@ -248,7 +248,7 @@ void require_the_first_non_finite(const Kernels& loops) {
       INFO(loops.name << ", " << n << " floats, offset " << offset);
       REQUIRE(loops.first_non_finite(finite.data(), n) == n);
       for (std::int64_t at = n - 1; at >= 0; at -= n > 70 ? 61 : 1) {
-        // From the back: what was found before stays in, behind it.
+        // From the back: what was found before stays in, after it.
         finite.data()[at] = at % 2 == 0 ? -std::numeric_limits<float>::infinity()
                                         : std::numeric_limits<float>::signaling_NaN();
         REQUIRE(loops.first_non_finite(finite.data(), n) == at);

@@ -6,7 +6,7 @@
 
 namespace paceline::testing {
 
-// The line of `text` behind `title` that begins with `begin`, blanks squeezed.
+// The line of `text` after `title` that begins with `begin`, blanks squeezed.
 inline std::string line_of(const std::string& text, const std::string& title, const std::string& begin) {
   std::istringstream lines(text.substr(text.find(title)));
   for (std::string line; std::getline(lines, line);) {

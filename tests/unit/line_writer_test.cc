@@ -107,7 +107,7 @@ TEST_CASE("the end of a program does not wait twice for what nobody takes") {
   CHECK_FALSE(writer.flush(1ms));
 }  // and here it is given up: a destructor that waited would take seconds
 
-TEST_CASE("what follows appears behind what was written before it, unless that is stuck") {
+TEST_CASE("what follows appears after what was written before it, unless that is stuck") {
   const testing::TempFolder folder;
   Pipe pipe;
   LineWriter shown(pipe.to(), LineWriter::kBytesToShow, missing);

@@ -253,7 +253,7 @@ TEST_CASE("behind_a_row_that_was_left_early_the_next_row_is_ahead") {
 }
 
 // Balanced batches: the size, and with it the place within the clock, changes now and then. The mini-batch
-// that follows is made anew, and those behind it are made ahead as before.
+// that follows is made anew, and those after it are made ahead as before.
 TEST_CASE("a_changed_size_is_made_anew_and_the_ones_behind_it_are_ahead_again") {
   const auto maker = tiny_maker();
   Loader loader(maker, {.threads = 1, .prefetch = 2});

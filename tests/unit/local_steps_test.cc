@@ -58,7 +58,7 @@ class PlainWorkers {
   std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<float>& from) {
     return ends(clock, std::vector<std::vector<float>>(workers_.size(), from));
   }
-  // The same, each from its own. `after`: called behind each step of each worker, with how many it has done.
+  // The same, each from its own. `after`: called after each step of each worker, with how many it has done.
   using After = std::function<void(std::size_t worker, std::int64_t steps, const std::vector<float>& at)>;
   std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<std::vector<float>>& from,
                                        const After& after = {}) {
@@ -244,7 +244,7 @@ TEST_CASE("a_hidden_exchange_is_one_round_ahead_and_takes_no_time") {
 }
 
 // Every round begins with the version before the last one and, of the last deltas, with the own one's share: the
-// others' are on their way. Each fragment's delta is of its own place in the round on: what its steps add behind that is
+// others' are on their way. Each fragment's delta is of its own place in the round on: what its steps add after that is
 // in the next one, and in the worker's parameters all the while. A worker's last round leaves whole.
 TEST_CASE("fragments_of_a_hidden_exchange_have_deltas_from_their_own_places_on_and_lose_nothing") {
   const std::int64_t count = GENERATE(1, 2, 3, 4);
@@ -255,7 +255,7 @@ TEST_CASE("fragments_of_a_hidden_exchange_have_deltas_from_their_own_places_on_a
   PlainWorkers plain(config);
   const std::size_t floats = plain.begin().size();
   const std::vector<Range> fragments = partition(std::ssize(plain.begin()), config.exchange.fragments);
-  // Behind so many of the four steps, of the fragments from the last one on.
+  // After so many of the four steps, of the fragments from the last one on.
   const std::vector<std::int64_t> places = count == 1   ? std::vector<std::int64_t>{4}
                                            : count == 2 ? std::vector<std::int64_t>{2, 4}
                                            : count == 3 ? std::vector<std::int64_t>{1, 2, 4}

@@ -185,7 +185,7 @@ TEST_CASE("a peer is silent once its lease has passed without a word, not before
 TEST_CASE("nobody is to blame for the time in which this process stood still") {
   Membership membership = at_the_authority();
   REQUIRE(membership.admit(join_of(0), "a", at(0s)).is_ok());
-  membership.seen(Peer::of(NodeId(0)), at(30ms));  // behind the moment that the pause is counted from
+  membership.seen(Peer::of(NodeId(0)), at(30ms));  // after the moment that the pause is counted from
   membership.discount_pause({60s, at(60s)});
   CHECK(membership.silent(at(65s)).empty());
   CHECK(membership.silent(at(71s)).size() == 1);

@@ -361,7 +361,7 @@ TEST_CASE("a sealed connection whose other end does not read goes on, and is clo
   CHECK_FALSE(send_some());
   std::vector<float> got(sent.size());
   const auto into = std::as_writable_bytes(std::span(got));
-  // In pieces of less than a frame, of which some waits behind the last bytes of the socket.
+  // In pieces of less than a frame, of which some waits after the last bytes of the socket.
   for (std::size_t at = 0; at < into.size();) {
     if (left < bytes.size()) {
       send_some();

@@ -38,7 +38,7 @@ class RawRank {
     const std::size_t size = key_ ? sizeof hello_ : offsetof(Hello, key);
     REQUIRE(::write(connection_.get(), &hello_, size) == static_cast<ssize_t>(size));
   }
-  // What a key asks for behind the Hello, while the other rank connects. Whether it has the same key. Thread: any.
+  // What a key asks for after the Hello, while the other rank connects. Whether it has the same key. Thread: any.
   bool prove() {
     if (!key_) return true;
     std::array<Hello, 2> hellos = {hello_};
@@ -213,7 +213,7 @@ TEST_CASE("where several ranks have closed their connections one is named, at wh
   CHECK(mesh->gone() == 1);
 }
 
-TEST_CASE("a rank that goes before all have met is named, though another one has gone behind its Hello") {
+TEST_CASE("a rank that goes before all have met is named, though another one has gone after its Hello") {
   Ranks ranks(3);
   std::thread others([&ranks] {
     for (const std::uint32_t rank : {0U, 1U}) {

@@ -104,7 +104,7 @@ Status use_predicted(const NetworkSpec& network, SentFrom from) {
   PACELINE_ASSIGN_OR_RETURN(const auto gpus, cuda::open_gpus({}));
   PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0, nullptr));
   std::vector<RandomBatch> samples;
-  std::vector<cuda::PinnedMemory<float>> images;  // gone behind the back end
+  std::vector<cuda::PinnedMemory<float>> images;  // gone after the back end
   for (const std::int64_t n : {2, 2, 2, 1}) {
     samples.emplace_back(network, n, samples.size());
     PACELINE_ASSIGN_OR_RETURN(auto pinned, cuda::make_pinned_memory<float>(n * network.input.size()));
@@ -342,7 +342,7 @@ TEST_CASE("page_locked_memory_is_pinned_while_it_is_held_and_as_it_is_where_that
     const auto backend = (*gpus)->for_thread(0, nullptr)->make_backend(network, 2, 5);
     REQUIRE((*backend)->gradient(parameters, batch.all(), expected, whole_at_the_end).is_ok());
     const std::int64_t before = fake_cuda::alive();
-    if (fails) fake_cuda::fail_call(2);  // behind cudaGetDevice
+    if (fails) fake_cuda::fail_call(2);  // after cudaGetDevice
     std::pmr::vector<float> first(parameters.size(), memory.get());
     std::pmr::vector<float> second(parameters.size(), memory.get());
     CHECK(fake_cuda::alive() - before == (fails ? 1 : 2));
@@ -363,7 +363,7 @@ TEST_CASE("pages_of_others_are_pinned_while_that_is_held_and_are_not_where_that_
   CHECK(fake_cuda::alive() == 1);
   pin.reset();
   CHECK(fake_cuda::alive() == 0);
-  fake_cuda::fail_call(2);  // behind cudaGetDevice
+  fake_cuda::fail_call(2);  // after cudaGetDevice
   CHECK((*gpus)->pin(pages).status().message() == "cudaHostRegister: out of memory");
   CHECK(fake_cuda::alive() == 0);
   CHECK(fake_cuda::mistakes().empty());

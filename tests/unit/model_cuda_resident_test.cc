@@ -41,7 +41,7 @@ void check_same_either_way(const ResidentFixture& set, const NetworkSpec& networ
   const Outcome sent = outcome_of(*backend, network, view(batch));
   const Outcome sent_other = outcome_of(*backend, network, view(other));
   REQUIRE_FALSE(same_bits(sent, sent_other));
-  // Each behind another mini-batch, whose images and labels were in the same places.
+  // Each after another mini-batch, whose images and labels were in the same places.
   CHECK(same_bits(outcome_of(*backend, network, without_images(batch)), sent));
   CHECK(same_bits(outcome_of(*backend, network, without_images(other)), sent_other));
   CHECK(same_bits(outcome_of(*backend, network, view(batch)), sent));

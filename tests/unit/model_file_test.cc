@@ -99,7 +99,7 @@ TEST_CASE("every_single_flipped_bit_is_noticed") {
   const TempFolder folder;
   REQUIRE(write_model_file(folder / "model.bin", small_model(), kParameters));
   const std::string good = read_file(folder / "model.bin", 1 << 20).value();
-  const std::string_view header_end = "}]";  // behind it lies the padding, which carries nothing
+  const std::string_view header_end = "}]";  // after it lies the padding, which carries nothing
   const std::size_t padding = good.find(header_end) + header_end.size();
   const std::size_t data = good.size() - kParameters.size() * sizeof(float);
   for (std::size_t at = 0; at < good.size(); ++at) {

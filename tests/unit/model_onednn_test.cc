@@ -41,7 +41,7 @@ TEST_CASE("each_combination_of_layers_agrees_with_the_reference") {
       {conv(16, 3), dense(10)},
       {conv(5, 3, 2, 2), conv(7, 2, 1, 0), dense(10)},                   // channels that fill no block
       {conv(16, 3), relu(), conv(8, 3), relu(), dense(10)},              // ReLU done by the convolution
-      {conv(16, 3), relu(), pool(2), relu(), pool(3, 2, 1), dense(10)},  // ReLU behind the pool
+      {conv(16, 3), relu(), pool(2), relu(), pool(3, 2, 1), dense(10)},  // ReLU after the pool
       {conv(16, 3), pool(2), pool(2), conv(16, 3), pool(3, 1, 1),
        dense(10)},                      // pools that write over their source
       {relu(), conv(4, 3), dense(10)},  // works on the images, not in them
@@ -165,7 +165,7 @@ TEST_CASE("each_combination_of_layers_in_bfloat16_is_near_float32") {
   }
 }
 
-// Images and weights that are bfloat16 already: their products are exact, and only what was rounded behind them differs.
+// Images and weights that are bfloat16 already: their products are exact, and only what was rounded after them differs.
 TEST_CASE("the_logits_and_the_loss_of_a_network_in_bfloat16_are_float32") {
   if (!has_bfloat16()) return;
   for (const auto& layers : std::vector<std::vector<LayerConfig>>{

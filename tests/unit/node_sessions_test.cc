@@ -388,7 +388,7 @@ TEST_CASE("a node that is stopped while its threads make what they train with jo
       std::make_unique<Node>(run.config, NodeId(0), run.context, std::make_unique<OnesTasks>(run.parts));
   CHECK(run.node->run().message() == "stopped by a signal");
   run.node.reset();  // and with it the thread that would still join
-  // Behind whatever that has sent comes another node's.
+  // After whatever that has sent comes another node's.
   run.parts.on_trainer = {};
   run.config.run.seed += 1;
   run.begin();

@@ -58,7 +58,7 @@ TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_
   }
 }
 
-// Only the order of float sums differs, and what a bfloat16 is rounded to behind it.
+// Only the order of float sums differs, and what a bfloat16 is rounded to after it.
 TEST_CASE("parts_of_a_group_in_bfloat16_are_near_one_worker_in_bfloat16") {
   const Status status = check_precision(Backend::kOnednn, Precision::kBf16);
   if (!status.is_ok()) {

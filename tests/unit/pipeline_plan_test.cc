@@ -144,7 +144,7 @@ TEST_CASE("a_broken_plan_of_chunks_is_refused_at_its_row") {
         "stage 0, row 2 (F0.2): expected one of 2 chunks");
   CHECK(refusal([](Plan& p) { p.bounds[2].inputs = 1; }) ==
         "stage 0, chunk 1: keeps 2 micro-batches, 2 with activations, expected at most 1 and 2");
-  // The first stage's second chunk comes behind the last stage's first one.
+  // The first stage's second chunk comes after the last stage's first one.
   CHECK_THAT(refusal([](Plan& p) {
                std::rotate(p.stages[0].begin(), p.stages[0].begin() + 2, p.stages[0].begin() + 4);
              }),

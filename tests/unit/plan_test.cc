@@ -135,7 +135,7 @@ TEST_CASE("a row begins what none has touched before, and what it does not begin
   CHECK(first_of(Algorithm::kRing, 1, 0).rest == std::vector<Range>{{0, 32}});
 }
 
-TEST_CASE("a rank's keeper is sent its sums, behind the last that is added to them") {
+TEST_CASE("a rank's keeper is sent its sums, after the last that is added to them") {
   Halves halves = *halves_of(example());
   halves.keep({1, 0});
   const Rows& rows = halves.sums.ranks[0];

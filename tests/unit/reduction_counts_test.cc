@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("a bucket that began behind the question's clock hides nothing, and never less") {
+TEST_CASE("a bucket that began after the question's clock hides nothing, and never less") {
   ReductionCounts counts;
   counts.begin(Ticks(100));
   counts.end(Ticks(130), 8);

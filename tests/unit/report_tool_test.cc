@@ -128,7 +128,7 @@ TEST_CASE("a_resumed_run_says_from_where_and_what_its_numbers_are_of") {
   CHECK_THAT(
       run_report({(folder / "b").string()}).out,
       Contains("resumed from version 118, generation 2: phases, bytes and reads are of that alone; who "
-               "was lost behind that version before is in server.log\n") &&
+               "was lost after that version before is in server.log\n") &&
           Contains("7 checkpoints written, 1 failed"));
   // Beside others it is marked, and nothing is held against it; what it trained before is in no phase.
   run.summary.wall_seconds = 9.0;
@@ -137,7 +137,7 @@ TEST_CASE("a_resumed_run_says_from_where_and_what_its_numbers_are_of") {
   const Outcome r = run_report({a, b});
   CHECK(line_of(r.out, "run", b) == b + " ok, resumed ssp 20 0.200 0.000 0.200 9.000 80.00 %");
   CHECK_THAT(r.out, Contains(b + ": resumed from version 118, so without changes: its phases, ") &&
-                        Contains(" of what came behind that alone, its total s of all\n") &&
+                        Contains(" of what came after that alone, its total s of all\n") &&
                         !Contains("not training"));
   run.summary.stragglers = {{WorkerId(1, 0), 0.5, 0.9, 0.00042}};
   write_run(folder / "b", run);

@@ -109,8 +109,8 @@ TEST_CASE("a_run_begins_with_the_tensors_of_a_safetensors_file_that_fit") {
 }
 
 TEST_CASE("a_broken_safetensors_file_says_what_is_wrong_with_it") {
-  CHECK_THAT(why(kTwo, std::string(7, '\0')), Contains("truncated: 7 bytes behind its header, expected 8"));
-  CHECK_THAT(why(kTwo, std::string(9, '\0')), Contains("too long: 9 bytes behind its header, expected 8"));
+  CHECK_THAT(why(kTwo, std::string(7, '\0')), Contains("truncated: 7 bytes after its header, expected 8"));
+  CHECK_THAT(why(kTwo, std::string(9, '\0')), Contains("too long: 9 bytes after its header, expected 8"));
   CHECK_THAT(why("no JSON", ""), Contains("its header cannot be read"));
   CHECK_THAT(why("[1]", ""), Contains("its header cannot be read"));
   CHECK_THAT(why(R"({"w": {"dtype": "F32", "shape": [2]}})", ""), Contains("its header cannot be read"));

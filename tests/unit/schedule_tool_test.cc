@@ -49,7 +49,7 @@ TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
                       "  bucket 0: floats 0..24584, ring, up to 98336 bytes from a node, 2 ms\n"
                       "stage 1: nodes 1, 3 sum 90 floats, checked, one bucket after another 2 ms\n"
                       "  bucket 0: floats 24584..24674, ring, up to 360 bytes from a node, 2 ms\n"));
-  // Of halves the second one is copied behind the last bucket.
+  // Of halves the second one is copied after the last bucket.
   CHECK_THAT(scheduled({"exchange.shard_optimizer=true", "exchange.bucket_bytes=32"}).out,
              Contains("one bucket after another 4 ms, of it the copies at the end 2 ms\n"
                       "  bucket 0: floats 24576..24584, ring, up to 32 bytes from a node, 1 ms\n"
@@ -131,7 +131,7 @@ TEST_CASE("a_measured_schedule_says_the_step_with_its_sums_and_its_cut_as_a_list
   CHECK_THAT(reported.out,
              Contains("ms of computing, as measured here, and ") && Contains(" ms with the sums\n"));
   CHECK_THAT(reported.out, Contains("pipeline.balance: [2, 1], as the configuration cuts it already\n"));
-  // Three layers of one size behind the first, which costs nothing, and a small one: by far not the next best cut.
+  // Three layers of one size after the first, which costs nothing, and a small one: by far not the next best cut.
   const std::string equal =
       "train.layers=[{kind: flatten}, {kind: dense, out: 128}, {kind: dense, out: 3072}, {kind: dense, out: "
       "128}, {kind: dense, out: 10}]";

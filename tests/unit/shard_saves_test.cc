@@ -112,8 +112,8 @@ TEST_CASE("what is saved of nodes that hold the parameters is node 0's state at 
   s.send(kNode0, wire::InitialParameters{4, true}, std::vector<float>(2, 1.0F));
   s.decide(0, true);
   s.decide(1, false);  // training goes on
-  SECTION("which comes behind the decision") { s.state(1, 7.0F); }
-  SECTION("which begins anew behind a connection that broke and a piece that was lost with it") {
+  SECTION("which comes after the decision") { s.state(1, 7.0F); }
+  SECTION("which begins anew after a connection that broke and a piece that was lost with it") {
     s.state(1, 7.0F, 1);
     s.send(kNode0, wire::NodeState{Version(1), 6, false}, std::vector<float>(4, 2.0F));
     s.state(1, 7.0F);

@@ -61,7 +61,7 @@ TEST_CASE("a_simulated_group_has_the_batch_norm_of_one_worker_with_all_its_sampl
   CHECK(furthest_apart(trained(group), whole) > 1e-4);  // so it is the group that does it
 }
 
-// Node 0 would take 120 ms: 20 ahead of the norm, 60 between there and back, 40 behind that. Node 1 begins 60 ms later,
+// Node 0 would take 120 ms: 20 ahead of the norm, 60 between there and back, 40 after that. Node 1 begins 60 ms later,
 // and takes twice as long.
 TEST_CASE("members_of_a_norm_group_go_on_once_the_slowest_has_come_to_each_norm") {
   using std::chrono::milliseconds;

@@ -163,7 +163,7 @@ TEST_CASE("a_simulated_stage_that_ends_first_begins_its_sum_before_the_others_en
                 "pipeline.balance=[1, 4]", "cluster.nodes=4", "train.total_iterations=12", "sync.policy=bsp",
                 "exchange.kind=allreduce", "exchange.on_loss=stop", "exchange.algorithm=ring",
                 "simulate.network.latency=10ms", "simulate.costs.apply=20000"}));
-  // Three steps of two groups. The first stage's way back comes behind the end of the last one, and a message.
+  // Three steps of two groups. The first stage's way back comes after the end of the last one, and a message.
   const double way_back = 2.0 / 3.0 * outcome.summary.pipeline->busy_seconds[0] / 6.0;
   const double last_ends = 0.2 + 0.01 - way_back;
   const double sum = 2.5 * 8494 * 20e-6 + 2 * 0.01;

@@ -23,7 +23,7 @@ TEST_CASE("under_bsp_every_clock_takes_as_long_as_the_slowest_and_the_fast_wait_
   CHECK(run.summary.iterations == 20);
   CHECK(run.summary.final_version == Version(10));
   CHECK(run.summary.max_grant_gap == Staleness(0));
-  // One pull for each node at the start, one behind each push.
+  // One pull for each node at the start, one after each push.
   CHECK(run.summary.pulls == 2 * 11);
   check_accounted(run);
 }
@@ -87,7 +87,7 @@ TEST_CASE("with_local_steps_a_round_lasts_as_long_as_its_mini_batches_and_is_exc
   const Outcome gradients = simulated(given);
   const Outcome run = simulated(rounds);
   CHECK(run.summary.wall_seconds == Approx(10 * 0.25));
-  CHECK(barrier(run, 0) == Approx(5 * 0.15));  // behind the first of its two rounds
+  CHECK(barrier(run, 0) == Approx(5 * 0.15));  // after the first of its two rounds
   CHECK(run.summary.iterations == 20);
   CHECK(run.summary.rounds == 4);
   CHECK_FALSE(gradients.summary.rounds);
@@ -193,7 +193,7 @@ TEST_CASE("an_iteration_is_one_round_trip_of_latency_and_its_exchange_is_told_ap
 }
 
 TEST_CASE("what_the_server_s_loop_does_for_one_worker_the_others_wait_for") {
-  // 30,730 floats at 100 ns are 3.073 ms a gradient; a version is two of them, applied behind its grants.
+  // 30,730 floats at 100 ns are 3.073 ms a gradient; a version is two of them, applied after its grants.
   const Outcome run = simulated({"sync.policy=bsp", "simulate.costs.apply=100"});
   CHECK(run.summary.wall_seconds == Approx(10 * 0.1 + 9 * 2 * 0.003073));
   CHECK(run.summary[Phase::kPsParam].total_seconds == Approx(2 * 9 * 2 * 0.003073));
@@ -396,7 +396,7 @@ TEST_CASE("a_run_that_switches_policies_takes_the_time_of_each_and_says_when") {
   CHECK(run.summary.switches[1].seconds == Approx(4 * 0.25));
   CHECK(run.summary.switches[1].threshold == Threshold(3));
   CHECK(run.summary.wall_seconds == Approx(2.5));
-  // Held behind each of the first three iterations, then only when it leads by three.
+  // Held after each of the first three iterations, then only when it leads by three.
   CHECK(barrier(run, 0) == Approx(3 * 0.15 + 0.15 + (1.5 - 1.0 - 5 * 0.1)));
 }
 
@@ -408,7 +408,7 @@ TEST_CASE("behind_bsp_asp_waits_for_nobody") {
   CHECK(run.summary.switches[1].version == Version(4));
   CHECK(run.summary.switches[1].seconds == Approx(4 * 0.25));
   CHECK(run.summary.switches[1].threshold.is_infinite());
-  CHECK(barrier(run, 0) == Approx(4 * 0.15));  // behind each of the first four iterations, and never again
+  CHECK(barrier(run, 0) == Approx(4 * 0.15));  // after each of the first four iterations, and never again
 }
 
 TEST_CASE("max_seconds_ends_a_run_in_virtual_time") {

@@ -120,7 +120,7 @@ TEST_CASE("so_does_one_worker_under_ssp_where_timing_decides_nothing") {
 TEST_CASE("one_worker_under_asp_is_a_plain_loop") {
   RunConfig config = with_policy(training_config(1, 1), PolicyKind::kAsp, ApplyMode::kEager);
   config.sync.pull_order = GENERATE(PullOrder::kBeforePush, PullOrder::kAfterPush);
-  config.simulate.network.latency = std::chrono::milliseconds(250);  // parameters are behind all the time
+  config.simulate.network.latency = std::chrono::milliseconds(250);  // parameters are after all the time
   const Outcome run = trained(config);
   const auto tasks = make_network_tasks(config);
   REQUIRE(tasks.is_ok());
@@ -190,7 +190,7 @@ TEST_CASE("every_gradient_is_computed_with_the_parameters_that_its_worker_had_th
   CHECK(same_floats(run.model->parameters, server.states.rbegin()->second));
 }
 
-// Sync-Switch: four times the learning rate for the mean of four, then each gradient by itself. Behind BSP
+// Sync-Switch: four times the learning rate for the mean of four, then each gradient by itself. After BSP
 // nothing is on its way, so what everybody computes with is known to the bit on both sides of the switch.
 TEST_CASE("bsp_then_asp_averages_each_clock_and_then_applies_each_gradient_by_itself") {
   RunConfig config =
@@ -389,7 +389,7 @@ TEST_CASE("a_gradient_that_is_not_finite_is_left_out_or_ends_the_run_as_the_daem
   CHECK_FALSE(stopped.summary.test_accuracy);
   CHECK(stopped.model);
 
-  // What is not finite behind a part that has left, as a delta that is finite, is named, too.
+  // What is not finite after a part that has left, as a delta that is finite, is named, too.
   config = with_local_steps(config, 2);
   config.train.inner_optimizer.kind = OptimizerKind::kSgd;
   config.train.inner_optimizer.lr = 0.5;

@@ -325,7 +325,7 @@ TEST_CASE("a node that takes a piece now and then is reported after 30 leases, a
   c.iterate();
   c.pull(kNode0, 2);
   SECTION("it trickles") {
-    CHECK(c.lost_while_taking(kNode1, 9s) == Ticks() + 306s);  // the first look behind 30 x 10 s
+    CHECK(c.lost_while_taking(kNode1, 9s) == Ticks() + 306s);  // the first look after 30 x 10 s
     const auto lost = c.sent.to_authority<wire::NodeLost>();
     REQUIRE(lost.size() == 1);
     CHECK(lost[0].node == NodeId(1));
@@ -341,7 +341,7 @@ TEST_CASE("a node that takes a piece now and then is reported after 30 leases, a
 }
 
 // 2 MB in 500 pieces, which at 1 MB/s take longer than 30 leases of 10 ms.
-TEST_CASE("a node behind a slow link has the time that its parameters take at 1 MB/s") {
+TEST_CASE("a node after a slow link has the time that its parameters take at 1 MB/s") {
   Conversation c(500'000, 1000, 10ms);
   c.iterate();
   c.pull(kNode1, 1);
@@ -349,7 +349,7 @@ TEST_CASE("a node behind a slow link has the time that its parameters take at 1 
   SECTION("it reads slower") { CHECK(c.lost_while_taking(kNode1, 8ms) == Ticks() + 2008ms); }
 }
 
-// The second answer waits behind the first for as long as that takes.
+// The second answer waits after the first for as long as that takes.
 TEST_CASE("the time of an answer begins when all that was sent to its node before has left") {
   Conversation c(200);
   c.iterate(/*retain=*/true);

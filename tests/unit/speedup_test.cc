@@ -54,7 +54,7 @@ CurveRow row_of(std::int64_t version, double accuracy) {
   return row;
 }
 
-// Behind the version that is good enough the final one is evaluated, which may be worse.
+// After the version that is good enough the final one is evaluated, which may be worse.
 TEST_CASE("a_run_that_is_there_at_its_first_evaluation_is_so_whatever_comes_behind") {
   const std::vector<CurveRow> early = {row_of(0, 0.1), row_of(4, 0.13), CurveRow{}, row_of(5, 0.08)};
   CHECK((evaluated(early, 0.11).rounds == 4 && evaluated(early, 0.11).at_first));

@@ -42,7 +42,7 @@ TEST_CASE("a_gradient_s_staleness_is_counted_in_clocks_and_in_gradients_applied_
   CHECK(record.workers()[2].clocks.histogram == Histogram{{2, 1}});
   CHECK(record.workers()[2].gradients.histogram == Histogram{{10, 1}});
   CHECK(record.workers()[0].gradients.histogram == Histogram{{0, 1}});
-  CHECK(record.workers()[3].gradients.histogram == Histogram{{3, 1}});  // behind three of its own clock
+  CHECK(record.workers()[3].gradients.histogram == Histogram{{3, 1}});  // after three of its own clock
   apply.combine = CombineMode::kMean;                                   // all at once
   record.add(apply);
   CHECK(record.workers()[3].gradients.histogram == Histogram{{0, 1}, {3, 1}});

@@ -21,7 +21,7 @@ BucketSpan bucket(std::int64_t from, std::int64_t to, std::int64_t number) {
   return {at_ms(from), at_ms(to) - at_ms(from), Clock(5), number, 400};
 }
 
-// Node 1 begins bucket 0 30 ms behind node 0, and node 0 the next one 5 ms behind node 1.
+// Node 1 begins bucket 0 30 ms after node 0, and node 0 the next one 5 ms after node 1.
 trace::Trace two_buckets() {
   trace::Trace t;
   t.buckets = {{kNodes[0], {bucket(100, 160, 0), bucket(165, 180, 1)}, 0},
@@ -62,7 +62,7 @@ TEST_CASE("a_sum_is_waited_for_by_who_began_a_bucket_early_for_who_began_it_last
   CHECK(SumWaits(trace, 2).of(kNodes[0], Clock(5), at_ms(100), at_ms(190), {}).sum_for.empty());
 }
 
-// Two of bucket_bytes each, one behind the other on their ways: whoever has the first one later has the second one later.
+// Two of bucket_bytes each, one after the other on their ways: whoever has the first one later has the second one later.
 TEST_CASE("of_buckets_that_are_under_way_together_the_ones_behind_the_first_were_begun_with_it") {
   trace::Trace trace;
   const auto with_0 = [](BucketSpan span, std::chrono::nanoseconds ahead) {
@@ -135,7 +135,7 @@ TEST_CASE("explain_tells_of_an_all_reduce_sums_and_formations_and_blames_no_serv
   CHECK_THAT(text, !Contains("servers"));
   CHECK_THAT(text, Contains("2.0 (0.120 s), 1.0 (0.010 s), the sum itself (0.080 s)") &&
                        Contains("2.0 (0.470 s)") && Contains("formation: the 2 costliest"));
-  // However long a cell is, the columns behind it stand below each other.
+  // However long a cell is, the columns after it stand below each other.
   const auto place_in_line = [&](const std::string& what) {
     return text.find(what) - text.rfind('\n', text.find(what));
   };

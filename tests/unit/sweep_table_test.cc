@@ -345,7 +345,7 @@ TEST_CASE("a_run_that_failed_or_ended_early_is_no_quick_one_in_a_plot") {
   const Points points = swept.points({"sync.threshold=1,2", "run.seed=1,2"});
   Rows rows;
   for (std::size_t p = 0; p < 4; ++p) rows[p] = filled(5.0, 2.0);
-  rows[1].complete = false;  // by run.max_seconds, behind its target
+  rows[1].complete = false;  // by run.max_seconds, after its target
   const auto line = [&](const std::string& x) {
     const std::string text = plot_blocks(points, rows);
     const std::size_t at = text.find("\"" + x);

@@ -193,7 +193,7 @@ TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
     file.replace("\"pid\":1000", "\"pid\":9000000000000000");
     CHECK_THAT(file.fault(), Contains("expected one of a server or a node"));
   }
-  SECTION("something behind a line's end") {
+  SECTION("something after a line's end") {
     file.replace("\"COMPUTE_GRADS\",", std::string("\"COMPUTE_GRADS\",\0", 17));
     CHECK_THAT(file.fault(), Contains(name + ":") && Contains("a NUL"));
   }

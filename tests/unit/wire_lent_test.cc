@@ -50,7 +50,7 @@ TEST_CASE("a connection that is given up brings back what was lent, and says not
   CHECK(run_until(pair.io, is_gone));
 }
 
-TEST_CASE("a dealer is told that its connection broke, behind all that had come over it") {
+TEST_CASE("a dealer is told that its connection broke, after all that had come over it") {
   const TemporaryFolder folder;
   Context context;
   boost::asio::io_context io{1};

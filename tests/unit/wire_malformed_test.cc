@@ -344,7 +344,7 @@ TEST_CASE("lists have the length they must have") {
   CHECK(refusal(h) == "Unchanged.applied: got 4097 elements, expected 0 to 4096");
   h.mutable_parameters()->set_offset(1);
   h.mutable_parameters()->add_applied(1);
-  CHECK(refusal(h, zeros(4)) == "Parameters.applied: got clocks behind the first piece, expected none");
+  CHECK(refusal(h, zeros(4)) == "Parameters.applied: got clocks after the first piece, expected none");
   h = node_report();
   h.mutable_node_report()->mutable_workers(0)->mutable_phases()->RemoveLast();
   CHECK(refusal(h) == "NodeReport.workers.phases: got 8 elements, expected 9 to 9");

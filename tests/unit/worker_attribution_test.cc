@@ -206,7 +206,7 @@ TEST_CASE("copying from the process cache is P_CACHE_PARAM") {
 
 TEST_CASE("reading from the thread cache is T_CACHE_PARAM") {
   Bench b(Reads::kFromThreadCache);
-  // Of the clock reads behind a grant, the first ends the exchange, and the second begins the local apply
+  // Of the clock reads after a grant, the first ends the exchange, and the second begins the local apply
   // that has waited for this read.
   int reads_since_grant = 2;
   b.exchange.before_instruction = [&, instructions = 0]() mutable {

@@ -121,7 +121,7 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
   CHECK(f.cache.state().version == Version(1));
 }
 
-TEST_CASE("the pull, the last piece and the report that a thread says one behind the other are one message") {
+TEST_CASE("the pull, the last piece and the report that a thread says one after the other are one message") {
   ClientFixture f;
   std::promise<void> io_is_held, go_on;
   std::atomic<bool> holds{false};

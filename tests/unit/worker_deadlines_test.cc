@@ -49,7 +49,7 @@ TEST_CASE("a report is answered in time by a grant, or by the news that the gran
     w.watch.reported(1, Clock(8), w.now);
     CHECK_FALSE(w.after(kAllowed + 1ms).is_ok());
   }
-  SECTION("a grant that is ahead, behind which nothing is due for the next report either") {
+  SECTION("a grant that is ahead, after which nothing is due for the next report either") {
     w.watch.instructed(1, Clock(8), w.now);
     w.watch.instructed(1, Clock(9), w.now);
     CHECK(w.after(1h).is_ok());
@@ -84,7 +84,7 @@ TEST_CASE("a pause of this process counts against nobody") {
 }
 
 // A training thread runs again before the I/O thread has found that the process stood still.
-TEST_CASE("what is reported behind a pause that is not known yet begins when it is known, not later") {
+TEST_CASE("what is reported after a pause that is not known yet begins when it is known, not later") {
   Watched w;
   w.now = w.now + 1h;
   w.watch.reported(1, Clock(7), w.now);

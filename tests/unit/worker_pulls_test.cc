@@ -288,7 +288,7 @@ TEST_CASE("what does not continue its answer is refused, with what was expected"
   CHECK(f.piece(ticket, 1, 3, 0, {}, false).is_ok());
   refused(f.pulls.accept(ShardId(1), wire::Unchanged{ticket, ShardId(1), Version(2), Revision(2), {Clock(2)}},
                          Ticks()),
-          "'unchanged' behind 1 pieces");
+          "'unchanged' after 1 pieces");
 }
 
 TEST_CASE("closing releases who waits, for parameters and for grants") {
@@ -307,7 +307,7 @@ TEST_CASE("closing releases who waits, for parameters and for grants") {
   CHECK(idle.get() == "stopped");
 }
 
-TEST_CASE("a mailbox holds the grant and the news behind it, and no more") {
+TEST_CASE("a mailbox holds the grant and the news after it, and no more") {
   Mailboxes mailboxes(2);
   CHECK(mailboxes.put(1, Granted{testing::grant_of(4, Threshold(1), 3), {}}).is_ok());
   CHECK(mailboxes.put(1, Finished{"share done", {}, {}}).is_ok());

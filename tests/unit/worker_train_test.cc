@@ -54,7 +54,7 @@ TEST_CASE("a read that finds its cache fresh enough sends nothing, however often
   constexpr std::int64_t kReads = 5;
   for (std::int64_t c = 0; c < kReads; ++c) f.exchange.grant(grant_of(c, Threshold(10), c));
   f.exchange.finish();
-  // What was asked for behind the push, here or by another thread, is there when the grant is.
+  // What was asked for after the push, here or by another thread, is there when the grant is.
   f.exchange.on_report = [&] {
     const auto next = static_cast<std::int64_t>(f.exchange.pushed.size());
     f.cache.install(ShardId(0), testing::slice_of(TrainFixture::kAll, next, {Clock(next)}, {0, 0}));
@@ -66,7 +66,7 @@ TEST_CASE("a read that finds its cache fresh enough sends nothing, however often
   REQUIRE(f.run().is_ok());
   CHECK(sent == std::vector<std::size_t>{1, 0, 0, 0, 0});
   CHECK(f.training().step.server_reads() == 1);
-  // Kept fresh at every clock, each read has had a transfer of its own, behind the push; else none has.
+  // Kept fresh at every clock, each read has had a transfer of its own, after the push; else none has.
   CHECK(f.exchange.requested.size() == (every_clock ? 1 + kReads : 1));
 }
 
@@ -85,7 +85,7 @@ TEST_CASE(
     return std::vector{testing::slice_of(TrainFixture::kAll, 0, {Clock(n)}, {value, value}, 2 * n)};
   };
   REQUIRE(f.run().is_ok());
-  // One for the first read, then one with each push, made when that was: none is asked for behind it.
+  // One for the first read, then one with each push, made when that was: none is asked for after it.
   CHECK(f.exchange.requested_at_push == std::vector<std::size_t>{2, 3, 4, 5});
   CHECK(f.exchange.requested.size() == 1 + kClocks);
   for (std::size_t c = 1; c < kClocks; ++c) {
@@ -96,7 +96,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "behind the push a refresh under eager has the own gradient, and is copied in before the grant is looked "
+    "after the push a refresh under eager has the own gradient, and is copied in before the grant is looked "
     "for") {
   TrainFixture f;
   f.exchange.apply = ApplyMode::kEager;
@@ -169,7 +169,7 @@ TEST_CASE("who is told that nothing follows waits for no parameters") {
 }
 
 TEST_CASE(
-    "a read waits for a server where parameters come behind the grant, not where they are copied in behind "
+    "a read waits for a server where parameters come after the grant, not where they are copied in after "
     "it") {
   const bool behind = GENERATE(false, true);
   TrainFixture f;
@@ -181,7 +181,7 @@ TEST_CASE(
     const std::int64_t revision = n++;
     return std::vector{testing::slice_of(TrainFixture::kAll, 0, {Clock(revision)}, {0, 0}, revision)};
   };
-  // Taken once they have been copied in, each grant arrived 10 ms before: 5 ms behind them, or 5 ms before them.
+  // Taken once they have been copied in, each grant arrived 10 ms before: 5 ms after them, or 5 ms before them.
   f.exchange.arrives_before = 10ms;
   f.exchange.after_installing = [&] { f.time.pass(behind ? 5ms : 15ms); };
   const auto report = f.run();
@@ -270,7 +270,7 @@ TEST_CASE("an emulated iteration lasts in proportion to its samples, and is an o
   CHECK(f.task.steps[1].batch == BatchPart{3, 1});
 }
 
-TEST_CASE("parameters that are copied in behind the grant are in the time of an emulated iteration") {
+TEST_CASE("parameters that are copied in after the grant are in the time of an emulated iteration") {
   TrainFixture f;
   f.exchange.apply = ApplyMode::kEager;
   f.emulate.base_step = 100ms;

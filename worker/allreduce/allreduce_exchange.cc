@@ -311,7 +311,7 @@ Result<std::string> AllReduceExchange::sum_buckets(std::unique_lock<std::mutex>&
     lock.lock();
     counts_.end(parts_.now(), mesh_.take_bytes_sent());
     if (const auto gone = mesh_.gone()) gone_ = gone;
-    // Who has seen it as well may have gone for it before the buckets behind were whole.
+    // Who has seen it as well may have gone for it before the later buckets were whole.
     if (!summed.not_finite.empty() && parts_.config.train.on_nan == OnNan::kStop) {
       return invalid_argument(summed.not_finite);
     }

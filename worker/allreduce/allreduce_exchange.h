@@ -4,21 +4,21 @@
 //
 //   training threads: push_early(), push() --> gradients of this node, as far as they are final
 //   exchange thread:  bucket after bucket, from the model's end: threads' gradients summed, reduced over the mesh;
-//                     behind the last one the mean is applied: the next version, which wakes whoever waits for it
+//                     after the last one the mean is applied: the next version, which wakes whoever waits for it
 //
 // A bucket leaves once every thread's gradient is final from its begin on, so the backward pass goes on meanwhile.
 // The order of buckets is the same on every rank. push() returns when the version is there: what is reported to the
-// coordinator is in every rank's copy, or the run has failed. Parameters are stepped only behind the last bucket, so
+// coordinator is in every rank's copy, or the run has failed. Parameters are stepped only after the last bucket, so
 // a rank that is lost in the middle leaves every other one with a whole version.
 //
-// The mean is one over samples (sample_weights.h). Behind the last bucket nodes know of how many, since they count them
+// The mean is one over samples (sample_weights.h). After the last bucket nodes know of how many, since they count them
 // together with it.
 //
 // With train.on_nan: skip a gradient that is not finite is summed as it is. So every rank sees that the sum is not, and none
 // takes the step: the version that follows has the same parameters, and no gradient of the round counts. Of a sharded optimizer a
 // rank sees its own parts alone; so those that see something are counted.
 //
-// With exchange.shard_optimizer a bucket is only summed, each part at one rank. Behind the last one each rank steps its
+// With exchange.shard_optimizer a bucket is only summed, each part at one rank. After the last one each rank steps its
 // parts, and they go to all others (sharded_optimizer.h).
 //
 // Thread: any. Memory, in parameters: the sum, the optimizer's state or its share, and of parameters the newest, the one
@@ -82,7 +82,7 @@ class AllReduceExchange final : public Exchange {
     std::function<void(const Status&)> on_failure;
     // Where a node is lost and the others are to go on, by the exchange's thread: waits for the next formation, for which
     // all have left this one, and no longer than for whoever closes the exchange, since stop() waits for it. The connections
-    // end behind it, and so does what listens for them: who closed them before would be taken for the lost one. Empty: a loss
+    // end after it, and so does what listens for them: who closed them before would be taken for the lost one. Empty: a loss
     // is a failure. Errors: why there is none.
     std::function<Result<Meeting>(const Parting&)> meet = {};
     // Called for each bucket that is reduced, by the exchange's thread. Empty: nobody wants to know.

@@ -3,7 +3,7 @@
 // Buckets of one size share their programs, but where each rank is to have whole tensors (lars, lamb). There are at most as
 // many as buckets, each of one rank's rows: with 1,024 nodes, the most that there may be, some 100 KB.
 //
-// Every node makes the plans of all ranks, at the start and behind each loss. One of equal parts has 4 rows for every two
+// Every node makes the plans of all ranks, at the start and after each loss. One of equal parts has 4 rows for every two
 // ranks. One of whole tensors has 4 for each rank and tensor, or segment of one (planners.h), but each bucket has its own, made
 // twice and checked once: with 1,024 nodes and 40 MB a million rows in all, 10 s at -O1, less than one of equal parts. That
 // grows as the model does: 6 GB take a quarter of an hour.
@@ -41,7 +41,7 @@ struct BucketPlans {
 
 // `choices`: measured ones, also with more ranks; empty: as configured. `keeps`: with exchange.shard_optimizer, whether each
 // share is kept by another rank: the next that has one itself, since whoever has copied everything knows of those that they
-// are behind their sums. A plan that its checker refuses is a bug of ours: an assertion.
+// are after their sums. A plan that its checker refuses is a bug of ours: an assertion.
 BucketPlans plan_buckets(const RunConfig& config, const Layout& layout, const FormationPlace& place,
                          const std::vector<MeasuredChoice>& choices, bool keeps);
 

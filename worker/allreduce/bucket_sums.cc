@@ -127,7 +127,7 @@ Status BucketSums::copy_to_all(Clock clock) {
   return Status::ok();
 }
 
-// Of a step, and so buckets that are traced: one behind the other as they are done. All are begun now.
+// Of a step, and so buckets that are traced: one after the other as they are done. All are begun now.
 Status BucketSums::reduce(std::span<const FormationMesh::Part> parts, std::size_t first, Clock clock,
                           bool copies, FormationMesh::With with,
                           const std::function<void(std::size_t number)>& on_done) {

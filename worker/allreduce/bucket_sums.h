@@ -1,6 +1,6 @@
 // BucketSums: a bucket of a node's gradients becomes its part of the mean over all workers (Goyal et al. 2017, §4): its
 // threads' gradients are summed, that is reduced over the mesh, looked at, and divided. Of a sharded optimizer a bucket
-// is summed, each part at one rank, and copied to all behind the last one.
+// is summed, each part at one rank, and copied to all after the last one.
 //
 // Several buckets are under way at a time: those that are there when the ones before are done, kInFlight at most. Ranks need not
 // take the same ones together (mesh.h). What is summed of threads, looked at and divided is so while others of them travel.

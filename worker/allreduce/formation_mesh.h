@@ -111,7 +111,7 @@ class FormationMesh {
   std::optional<schedule::Program> of_counts_;  // once planned
   Shares shares_;
   const std::shared_ptr<wire::SharedSegment> segment_;  // null: none is shared
-  std::pmr::vector<float> sum_;                         // in it, where there is one; the counts behind it
+  std::pmr::vector<float> sum_;                         // in it, where there is one; the counts after it
 };
 
 }  // namespace paceline

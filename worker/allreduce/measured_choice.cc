@@ -89,7 +89,7 @@ class Measurement {
     const std::int64_t together = together_of(request_, floats);
     const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(together * floats));
     std::fill(zeros.begin(), zeros.end(), 0.0F);
-    std::vector<std::vector<double>> turns(programs.size());  // of each candidate, behind the first one
+    std::vector<std::vector<double>> turns(programs.size());  // of each candidate, after the first one
     for (int turn = 0; turn < kTurnsMax && (turn == 0 || at_most > 0.0); ++turn) {
       const std::vector<std::size_t> taking = taking_turn(turn, choice);
       PACELINE_ASSIGN_OR_RETURN(const std::vector<float> times, take_turn(taking, programs, sharing, zeros));

@@ -27,7 +27,7 @@ class ReductionCounts {
     round_.bytes += bytes;
     add(took, bytes);
   }
-  // What was sent behind the last bucket, for which the training threads wait.
+  // What was sent after the last bucket, for which the training threads wait.
   void add(std::chrono::nanoseconds took, std::int64_t bytes) {
     reducing_ns_ += took.count();
     bytes_ += bytes;

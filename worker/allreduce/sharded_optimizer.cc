@@ -111,7 +111,7 @@ Status ShardedOptimizer::contribute_state(const Parts& from, const Shares& next,
     if (piece.kept && is_left(piece.part.owner)) continue;
     const OptimizerImage image = image_of(piece, version);
     // A keeper is an owner as well: it has begun the step if anybody has ended it. Who has not begun one that somebody is
-    // behind has not heard that it is left out.
+    // after has not heard that it is left out.
     const bool left_out = !piece.before && image.steps + 1 == version.value;
     PACELINE_ASSERT(
         image.steps == version.value || left_out,

@@ -50,7 +50,7 @@ class ShardedOptimizer {
   ShardedOptimizer(const OptimizerSection& settings, const Layout& layout)
       : settings_(settings), layout_(layout) {}
 
-  // The first formation. `state`: the optimizer's vectors, one behind the other, each as long as the layout; empty: zeros.
+  // The first formation. `state`: the optimizer's vectors, one after the other, each as long as the layout; empty: zeros.
   // steps: gradients that are in it.
   void begin(Shares shares, std::span<const float> state, std::int64_t steps);
 

@@ -79,7 +79,7 @@ class ThreadCache final : public ParameterSink {
 
   // Puts a piece of a slice that is on its way to its place, if the slice will be newer than the one here,
   // with the own updates that it lacks. refresh() has to follow before the parameters are used again.
-  // Whether it did: not a piece of a slice that is older than what is here or has been copied in, nor one behind a
+  // Whether it did: not a piece of a slice that is older than what is here or has been copied in, nor one after a
   // piece that is missing here.
   bool copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override;
   void let_go() override { vectors_->let_go(); }

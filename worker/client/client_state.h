@@ -47,7 +47,7 @@ class ClientState {
   // All-reduce: what the authority has said of the nodes, and the wait for it. Errors: kDeadlineExceeded; why the
   // client was closed.
   void peers(wire::Peers peers);
-  // Of a formation behind that one.
+  // Of a formation after that one.
   Result<wire::Peers> await_peers(std::uint32_t after, std::chrono::nanoseconds timeout);
   // Likewise what the server says that the run goes on from. Once.
   void run_state(RunState state);

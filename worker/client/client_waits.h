@@ -35,7 +35,7 @@ class ClientWaits {
 
   GrantWatch& grants() { return grants_; }
 
-  // The node is done: behind its report it needs nothing of the other shards, which go before the nodes are
+  // The node is done: after its report it needs nothing of the other shards, which go before the nodes are
   // told.
   void only_authority() { only_authority_ = true; }
   // Whether the silence of that server is a fault.

@@ -69,7 +69,7 @@ std::vector<Wait> GrantWatch::waits(const std::string& authority) const {
       why = "it is held, " + to_string(waiting.held->lead) + " ahead of " + slowest + ", threshold " +
             to_string(waiting.held->threshold);
     } else if (!waiting.push.expired()) {
-      cause += "behind a push that is leaving";
+      cause += "after a push that is leaving";
       why = "its push of clock " + to_string(waiting.reported) + " is still leaving";
     } else {
       cause += "about which nothing has come";

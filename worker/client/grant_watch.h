@@ -1,11 +1,11 @@
 // GrantWatch: what the authority owes each training thread, and since when. Its heartbeats say that it lives,
-// not that it has a word for us: behind a report it sends a grant, the news that nothing follows, or, each
+// not that it has a word for us: after a report it sends a grant, the news that nothing follows, or, each
 // second, that it holds the grant (HeldNotice). A live authority that says none of them would be waited for for
 // ever.
 //
 //   report         the next instruction is due; not late while the push before it is still leaving
 //   HeldNotice           the authority has the report and holds the grant: due anew
-//   Grant, Finish  nothing is due; behind a report neither, where the next grant has come before it (exchange.hidden)
+//   Grant, Finish  nothing is due; after a report neither, where the next grant has come before it (exchange.hidden)
 //
 // Before its first grant a thread waits as long as the authority does for those who are missing.
 //

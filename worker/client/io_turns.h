@@ -29,9 +29,9 @@ class IoTurns {
   // Until the loop is stopped. Thread: the own one.
   void run();
 
-  // For as long as it lives the calling thread waits for `done`. Behind its construction `done` is true, or another
+  // For as long as it lives the calling thread waits for `done`. After its construction `done` is true, or another
   // thread runs the loop: whoever made this has to wait by other means, too. Of one thread at a time. `done` is called
-  // by both, and locks for itself; whoever makes it true outside of the loop posts something behind that.
+  // by both, and locks for itself; whoever makes it true outside of the loop posts something after that.
   class Wait {
    public:
     Wait(IoTurns& turns, std::function<bool()> done);

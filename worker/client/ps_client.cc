@@ -222,7 +222,7 @@ void PsClient::report_evaluation(wire::EvaluationReport report) {
   });
 }
 
-// Behind its report a node needs nothing of the other shards, which go before the nodes are told.
+// After its report a node needs nothing of the other shards, which go before the nodes are told.
 Status PsClient::finish(wire::NodeReport report) {
   boost::asio::post(io_, [this, report = std::move(report)] {
     io_waits_.only_authority();

@@ -80,7 +80,7 @@ class PsClient final : public Coordinator, public Exchange {
 
   // ---- all-reduce, whose coordinator it is (worker/allreduce/)
   // Says where the other nodes reach this one, and waits until the authority knows that of all, which it says: of a
-  // formation behind `own.formation`. Once started. Errors: kDeadlineExceeded; why the client was closed.
+  // formation after `own.formation`. Once started. Errors: kDeadlineExceeded; why the client was closed.
   Result<wire::Peers> exchange_endpoints(wire::Peers own, std::chrono::nanoseconds timeout);
   // What the run begins with, or goes on from, as far as this node trains it. Once started, of node 0 behind
   // send_initial_parameters(). Errors:
@@ -141,7 +141,7 @@ class PsClient final : public Coordinator, public Exchange {
   // Whether it was closed because servers were lost: silent for a lease, another process than the one that
   // had welcomed this node, or ended by the authority in a way that can be resumed.
   Lost lost() const { return state_.lost(); }
-  // How the run ended, as the authority said; nullopt while it goes on. It may be waited for, also behind leave().
+  // How the run ended, as the authority said; nullopt while it goes on. It may be waited for, also after leave().
   std::optional<Status> run_over(std::chrono::nanoseconds timeout = {}) { return state_.run_over(timeout); }
 
  private:

@@ -155,7 +155,7 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   }
   if (piece.version != answer.slice->stamp.version || piece.revision != answer.slice->stamp.revision) {
     return invalid_argument(describe(shard, piece.request) + ": a piece of revision " +
-                            to_string(piece.revision) + " behind pieces of revision " +
+                            to_string(piece.revision) + " after pieces of revision " +
                             to_string(answer.slice->stamp.revision));
   }
   if (payload.encoding != Encoding::kFp32) {
@@ -195,7 +195,7 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   const ShardId number = *number_of(*pull, shard);
   const auto held = cache_.slice(number);
   if (answer.slice != nullptr) {
-    return invalid_argument(describe(shard, unchanged.request) + ": 'unchanged' behind " +
+    return invalid_argument(describe(shard, unchanged.request) + ": 'unchanged' after " +
                             std::to_string(answer.slice->pieces.size()) + " pieces");
   }
   if (pull->exact || held == nullptr || unchanged.version < pull->min_version ||

@@ -87,7 +87,7 @@ class Pulls {
   // That the pulls of this request leave now. Thread: as accept().
   void asked(Ticket ticket);
   // What is to be asked of it again over another connection: all that was, and that it has not answered
-  // whole. Behind part_with(). Thread: as accept().
+  // whole. After part_with(). Thread: as accept().
   std::vector<wire::Pull> unanswered(ShardId shard);
 
   // kDeadlineExceeded, naming pull and shard, when nothing more of an answer has come for longer than

@@ -1,7 +1,7 @@
 // ReceivedMessages: what servers say to a client, each kind to whom it is for: grants to the mailboxes, parameters to
 // the pulls, requests to the evaluator, faults and ends to the connections and the client's state.
 //
-// A message that is said again behind a connection that broke counts once (unacked_messages.h).
+// A message that is said again after a connection that broke counts once (unacked_messages.h).
 //
 // Thread: the I/O thread, but where it says so.
 #pragma once
@@ -45,7 +45,7 @@ class ReceivedMessages {
   // What has come over a server's connection. One that cannot be read, or that no server may send to this node, closes
   // the client.
   void take(ServerLink& link, Result<wire::Message> message);
-  // Behind a server's Welcome of a node that joins.
+  // After a server's Welcome of a node that joins.
   void joined(const ServerLink& link, const wire::Welcome& welcome);
   // Encoding the thread's last report took so long.
   void report_encoded(std::uint32_t thread, std::chrono::nanoseconds took) { report_times_[thread] = took; }

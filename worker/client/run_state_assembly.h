@@ -1,5 +1,5 @@
 // RunStateAssembly: what the run begins with, or goes on from, as its pieces come: all floats of the first vector,
-// then of the next (run_state.h). Of each vector what this node trains is kept. Behind a connection that broke it
+// then of the next (run_state.h). Of each vector what this node trains is kept. After a connection that broke it
 // comes anew, from the first piece on.
 //
 //   a layout of 10 floats, of which this node trains [4, 8); the parameters and one vector of the optimizer

@@ -77,13 +77,13 @@ class ServerConnections {
   }
   // The same of the authority alone.
   void send_to_authority(const wire::Body& body);
-  // To all servers. Over a connection that is not welcomed yet, too: behind its Join the server knows who leaves.
+  // To all servers. Over a connection that is not welcomed yet, too: after its Join the server knows who leaves.
   void send_leave(const wire::Leave& leave);
   // No socket is left, and the loop is stopped; a goodbye has left before.
   void shut_down();
 
-  // A server's Welcome: the first over its link, or the one behind a connection that broke, after which all that it
-  // may not have heard is said again. Behind a first one: where it was the last that the authority waits for, and
+  // A server's Welcome: the first over its link, or the one after a connection that broke, after which all that it
+  // may not have heard is said again. After a first one: where it was the last that the authority waits for, and
   // training is under way there, the node says that it is ready.
   Status welcome(ServerLink& link, const wire::Welcome& welcome);
   // Whether another server than that of `link` has not said that it has parameters.
@@ -91,7 +91,7 @@ class ServerConnections {
   // A server has refused something, or this node.
   Status refused(ServerLink& link, const wire::Error& error);
   // The authority, or a server, has ended this run in a way that can be resumed. It is asked again, where this node
-  // is still joining again, behind the loss of its servers; else it is lost.
+  // is still joining again, after the loss of its servers; else it is lost.
   void ended(ServerLink& link, const Status& how);
 
  private:

@@ -33,7 +33,7 @@ void ServerConnections::broke(ServerLink& link, std::int64_t connection, const s
   if (over || connection != link.connection || link.socket == nullptr || link.reconnects_at) return;
   if (!link.broken) {
     link.broken = {client_.options.clock()};
-    const bool may_have_ended = !waits_.needs(link.shard);  // as it is to, behind this node's report
+    const bool may_have_ended = !waits_.needs(link.shard);  // as it is to, after this node's report
     if (reconnects_ < kReconnectsLogged && !may_have_ended) {
       log_.info("the connection to " + link.name() + " is of no further use: " + how +
                 "; joining again over another one");

@@ -108,7 +108,7 @@ BatchQueue::State::Slot* BatchQueue::State::find(const BatchPart& part) {
   return it == slots.end() ? nullptr : &*it;
 }
 
-// As predicted: behind its begin by so many mini-batches.
+// As predicted: after its begin by so many mini-batches.
 InRow BatchQueue::State::row_of(const BatchPart& part) const {
   const std::int64_t after = part.position - predicted.first.position;
   if (predicted.in_a_row == 1 || stride <= 0 || after < 0) return {};

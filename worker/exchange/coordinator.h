@@ -76,7 +76,7 @@ class Coordinator {
   // Waits for what node-local training thread `thread` is to do next. Errors: why the coordinator was closed.
   virtual Result<Instruction> next_instruction(std::uint32_t thread) = 0;
 
-  // Says that the round is complete; behind what it contributed. Does not wait.
+  // Says that the round is complete; after what it contributed. Does not wait.
   virtual void report(RoundReport report) = 0;
 
   // Why `thread`, which has reported, is not granted yet, as far as is known here; nullopt: nothing holds it.

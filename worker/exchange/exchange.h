@@ -80,7 +80,7 @@ class Exchange {
     withdraw(gradient);
   }
 
-  // Behind either: why no gradient of that round counts, also where this one is finite, as one word of an all-reduce;
+  // After either: why no gradient of that round counts, also where this one is finite, as one word of an all-reduce;
   // empty: it is as each thread has said.
   virtual std::string left_out(Clock clock) const {
     static_cast<void>(clock);

@@ -14,7 +14,7 @@ namespace paceline {
 struct RunState {
   Version version;
   std::vector<float> floats;
-  // Which of all floats these are, one behind the other, none in two vectors; nullopt: all.
+  // Which of all floats these are, one after the other, none in two vectors; nullopt: all.
   std::optional<std::vector<Range>> parts = {};
 };
 

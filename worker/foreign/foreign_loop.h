@@ -5,8 +5,8 @@
 //   begin() waits                           load(): until the loop asks for a round          BATCH
 //   begin() returns parameters, gradient <- compute(): offers them, and waits                COMPUTE_GRADS
 //   computes; copy(n, values)            -> copies them into the gradient, while the loop goes on
-//   final_from(n)                        -> the exchange takes [n, end), behind what was copied before
-//   finish(metric)                       -> compute() returns it, behind both
+//   final_from(n)                        -> the exchange takes [n, end), after what was copied before
+//   finish(metric)                       -> compute() returns it, after both
 //
 // So grants, caches, exchange, phases and a change of servers are the training thread's, as for any task.
 // It costs two wake-ups a round. The gradient is written where it leaves from, the parameters are read

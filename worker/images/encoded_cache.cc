@@ -34,7 +34,7 @@ struct CacheHeader {
   std::uint64_t mark;
   std::int64_t images;
   std::uint64_t end;                // of the file
-  std::atomic<std::uint64_t> used;  // offset behind the last bytes that were given away
+  std::atomic<std::uint64_t> used;  // offset after the last bytes that were given away
 };
 // `at`: 0 nothing, kTaken somebody is writing it, else where it begins; `size` is there before.
 struct FilePlace {

@@ -36,11 +36,11 @@ struct PictureHead {
 // it is neither; kDataLoss it ends before its first pixel, has a side of 0 or above kPictureSideMax, or its head is broken.
 Result<PictureHead> read_picture_head(std::span<const std::uint8_t> head);
 
-// Whether the mark that ends a file is in `rest`, which begins behind its first pixel: one that was cut off
+// Whether the mark that ends a file is in `rest`, which begins after its first pixel: one that was cut off
 // has none. In front of the pixels there may be a small picture of a camera, with a mark of its own.
 bool has_end_mark(PictureKind kind, std::span<const std::uint8_t> rest);
 
-// What the eXIf chunk of a PNG says that stands behind its pixels; nothing: there is none. `rest`: the end of the file, which
+// What the eXIf chunk of a PNG says that stands after its pixels; nothing: there is none. `rest`: the end of the file, which
 // may begin anywhere.
 std::optional<std::uint8_t> orientation_behind(std::span<const std::uint8_t> rest);
 

@@ -76,7 +76,7 @@ __m128i pair_at(const std::int16_t* weights) {
   return _mm_set1_epi32(both);
 }
 
-// The last pair may read a pixel behind the row, with the weight 0.
+// The last pair may read a pixel after the row, with the weight 0.
 void columns_sse2(const RowsIn& in, const Taps& by, const RowsOut& out) {
   const __m128i zero = _mm_setzero_si128();
   for (int y = 0; y < in.count; ++y) {
@@ -103,7 +103,7 @@ void row_sse2(const RowsIn& in, const Taps& by, int output, std::size_t bytes, s
   const __m128i zero = _mm_setzero_si128();
   const std::int16_t* const weights = weights_of(by, output);
   const int taps = taps_used(by, output);
-  constexpr std::size_t kLanes = 16;  // bytes; the last ones may reach into the next row, or behind the last
+  constexpr std::size_t kLanes = 16;  // bytes; the last ones may reach into the next row, or after the last
   for (std::size_t at = 0; at < bytes; at += kLanes) {
     __m128i sums[4];
     for (__m128i& sum : sums) sum = _mm_set1_epi32(kHalf);

@@ -24,7 +24,7 @@ struct Taps {
   int inputs;
 };
 
-inline constexpr std::size_t kReadBeyond = 32;  // bytes behind the last row that may be read, not used
+inline constexpr std::size_t kReadBeyond = 32;  // bytes after the last row that may be read, not used
 
 // Rows of pixels, `stride` bytes from one to the next.
 struct RowsIn {

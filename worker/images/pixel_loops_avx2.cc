@@ -98,7 +98,7 @@ void columns(const RowsIn& in, const Taps& by, const RowsOut& out) {
   }
 }
 
-// The last bytes may reach into the next row, or 32 behind the last.
+// The last bytes may reach into the next row, or 32 after the last.
 void row(const RowsIn& in, const Taps& by, int output, std::size_t bytes, std::uint8_t* out) {
   constexpr std::size_t kLanes = 32;  // bytes
   const __m256i zero = _mm256_setzero_si256();

@@ -34,8 +34,8 @@ Axis Axis::make(double offset, double length, int from, int to, int first, int c
                   std::to_string(first) + " + " + std::to_string(count) + " of " + std::to_string(to));
   const double scale = length / to;
   const double reach = std::max(scale, 1.0);
-  std::vector<double> exact;        // the weights of all outputs, one behind the other
-  std::vector<std::size_t> begins;  // of each output's, and behind the last
+  std::vector<double> exact;        // the weights of all outputs, one after the other
+  std::vector<std::size_t> begins;  // of each output's, and after the last
   exact.reserve(static_cast<std::size_t>(count * (2 * reach + 2)));
   begins.reserve(static_cast<std::size_t>(count) + 1);
   Axis axis;

@@ -25,10 +25,10 @@ struct Axis {
 
   static constexpr int kWeightBits = pixels::kWeightBits;
   int begin = 0;                      // the first input that is needed
-  int end = 0;                        // behind the last
+  int end = 0;                        // after the last
   int taps = 0;                       // inputs of an output; even
   std::vector<int> starts;            // of each output: its first input, counted from `begin`
-  std::vector<std::int16_t> weights;  // of each output `taps`, which add up to 1 << kWeightBits; 0 behind the
+  std::vector<std::int16_t> weights;  // of each output `taps`, which add up to 1 << kWeightBits; 0 after the
                                       // last
   int count() const { return static_cast<int>(starts.size()); }
   // Each output is the input of the same number.
@@ -44,7 +44,7 @@ class Resampler {
   // The bits are the same with all loops.
   void begin(const Axis& columns, const Axis& rows, const pixels::Loops& with = pixels::best());
 
-  // Takes the next rows of the inputs, topmost first, each with pixels::kReadBeyond bytes behind it that may be
+  // Takes the next rows of the inputs, topmost first, each with pixels::kReadBeyond bytes after it that may be
   // read. Returns those rows of the output for which it had waited, perhaps none; valid until the next call.
   const Picture& take(const pixels::RowsIn& inputs);
 

@@ -344,7 +344,7 @@ bool Channels::refuse_head(const Head& head, Peer& peer, std::uint32_t rank) {
   if (head.backward == kOffer) most = static_cast<std::int64_t>(kOfferFloats);
   if (head.floats <= most && (!is_message || waiting < peer.bounds.messages)) return false;
   lose(peer, rank,
-       "sends " + std::to_string(head.floats) + " floats behind " + std::to_string(waiting) +
+       "sends " + std::to_string(head.floats) + " floats after " + std::to_string(waiting) +
            " messages that wait, expected at most " + std::to_string(most) + " floats and " +
            std::to_string(peer.bounds.messages) + " messages");
   return true;

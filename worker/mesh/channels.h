@@ -50,7 +50,7 @@ class Channels final : public PeerChannels {
   static constexpr std::size_t kVersionsMax = 2;
   // What may come from a node: messages, and so many floats of parameters.
   struct Bounds {
-    std::vector<PeerBounds> messages;      // by rank; of those behind its end nothing is expected
+    std::vector<PeerBounds> messages;      // by rank; of those after its end nothing is expected
     std::vector<std::int64_t> parameters;  // likewise
   };
 
@@ -75,7 +75,7 @@ class Channels final : public PeerChannels {
   // Waits for exactly these. Errors: also kNotFound later ones have come, so these never will.
   Result<std::vector<float>> receive_parameters(NodeId from, Version version);
 
-  // Whether that node reads floats where they are written. Soon behind over().
+  // Whether that node reads floats where they are written. Soon after over().
   bool shares_with(NodeId node) const;
   // So many messages it has been sent without their floats.
   std::int64_t shared() const;
@@ -108,7 +108,7 @@ class Channels final : public PeerChannels {
     PeerBounds bounds;
     std::int64_t parameters_max = 0;
     std::shared_ptr<wire::SharedSegment> segment;  // for what goes there; null: nothing is shared
-    // Behind the lock.
+    // After the lock.
     bool maps = false;            // it reads there
     std::deque<PeerMessage> out;  // the first may be on its way in part
     std::deque<PeerMessage> in;

@@ -32,7 +32,7 @@ struct Hello {
 constexpr std::size_t kPlainHelloBytes = offsetof(Hello, key);
 static_assert(kPlainHelloBytes == 16 && sizeof(Hello) == 48);
 
-// A connection over which a Hello comes, and a proof behind it.
+// A connection over which a Hello comes, and a proof after it.
 struct Arriving {
   std::unique_ptr<Descriptor> socket;
   std::uint32_t rank = 0;  // that was asked; of a stranger who it says to be
@@ -76,9 +76,9 @@ class Handshake {
     while (missing() > 0) PACELINE_RETURN_IF_ERROR(wait());
     return std::move(found_);
   }
-  // Behind run().
+  // After run().
   std::optional<NodeId> gone() const { return gone_ ? std::optional(place_.node_of(*gone_)) : std::nullopt; }
-  // Behind a run() that has failed.
+  // After a run() that has failed.
   std::shared_ptr<const void> take_begun() {
     struct Begun {
       PeerConnections found;
@@ -138,7 +138,7 @@ class Handshake {
   bool is_of_formation(const Hello& hello) const {
     return (hello.magic == kMagic || hello.magic == kKeyedMagic) && hello.token == place_.token;
   }
-  // Behind both Hellos. Whether the other's key is one, and the other end is there.
+  // After both Hellos. Whether the other's key is one, and the other end is there.
   bool prove(Arriving& one, bool connects) const {
     const Hello own = own_hello(one);
     const std::array<Hello, 2> hellos = {connects ? own : one.hello, connects ? one.hello : own};

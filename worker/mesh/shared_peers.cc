@@ -203,7 +203,7 @@ void SharedPeers::take(std::uint32_t rank) {
   wake(peer);
 }
 
-// Behind what was written: either it is seen by who falls asleep, or that is seen here. So all four are sequentially
+// After what was written: either it is seen by who falls asleep, or that is seen here. So all four are sequentially
 // consistent. A fence would do; the thread sanitizer knows none.
 void SharedPeers::wake(const Peer& peer) const {
   if (__atomic_load_n(&peer.board->asleep, __ATOMIC_SEQ_CST) == 0) return;

@@ -101,7 +101,7 @@ class SharedPeers {
   const std::uint32_t rank_;
   const std::size_t ranks_;
   const std::shared_ptr<wire::SharedSegment> segment_;
-  Board* board_ = nullptr;  // in the segment, with a note to each rank behind it
+  Board* board_ = nullptr;  // in the segment, with a note to each rank after it
   std::vector<Peer> peers_;
   bool any_ = false;
   std::span<float> through_;  // in the segment

@@ -37,7 +37,7 @@ class NetworkBackend {
   // The metric of `parameters` on `batch`, without dropout, normalised by the running statistics. Sizes and errors as above.
   virtual Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) = 0;
 
-  // A hint: behind the call of gradient() that comes next there will probably be one for `next`, which is
+  // A hint: after the call of gradient() that comes next there will probably be one for `next`, which is
   // there already. A back end may read it from that next call on, and still do so when that has returned. So
   // its memory stays as it is until it has been given to gradient(), which then has returned, or forget()
   // has, or the back end is gone. What cannot be made use of is no error; of several hints the last counts.

@@ -30,7 +30,7 @@ void GroupTrainers::run(const Step& step) {
 void GroupTrainers::work(std::uint32_t member, const Make& make, Status& made) {
   Result<std::unique_ptr<Task>> task = make(member);
   made = task.status();
-  turn_.arrive_and_wait();  // behind which `made` is gone
+  turn_.arrive_and_wait();  // after which `made` is gone
   for (;;) {
     turn_.arrive_and_wait();
     if (step_ == nullptr) return;

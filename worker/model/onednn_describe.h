@@ -15,7 +15,7 @@ namespace paceline::onednn {
 using dnnl::memory;
 using Dims = memory::dims;
 
-// The padding before and behind an image, and the rest of a sliding window, in pixels.
+// The padding before and after an image, and the rest of a sliding window, in pixels.
 struct Window {
   Dims strides{};
   Dims kernel{};

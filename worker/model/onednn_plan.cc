@@ -72,7 +72,7 @@ void Plan::swap_relus_and_pools(Nodes& nodes) const {
     Node& pool = nodes[i];
     std::swap(relu->output, pool.output);
     pool.inputs = std::exchange(relu->inputs, {pool.output});
-    // The ReLU comes right behind the pool, as nobody between them reads it.
+    // The ReLU comes right after the pool, as nobody between them reads it.
     std::rotate(relu, std::next(relu), nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
 }
@@ -133,7 +133,7 @@ bool Plan::may_overwrite(std::size_t value) const {
   return !maker->computed->reads_output() || maker->with_relu || onednn_kind(maker->layer->kind).is_relu;
 }
 
-// Behind the forward pass of the one node that reads it nobody reads it any more.
+// After the forward pass of the one node that reads it nobody reads it any more.
 bool Plan::is_free(std::size_t value) const {
   const Node* const maker = maker_of(value);
   return maker != nullptr && readers_[value] == 1 && !maker->in_place && !maker->computed->reads_output();

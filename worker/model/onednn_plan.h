@@ -3,8 +3,8 @@
 // layers/<kind>/onednn.cc. Private to onednn*.cc.
 //
 // Three things make a step cheaper than the layers as written, and change no result:
-//   a ReLU in front of a max-pool is applied behind it (they commute), on a quarter of the elements;
-//   a ReLU behind a convolution or a dense layer is done by that primitive; every other one works in place;
+//   a ReLU in front of a max-pool is applied after it (they commute), on a quarter of the elements;
+//   a ReLU after a convolution or a dense layer is done by that primitive; every other one works in place;
 //   the backward pass writes where activations lay that nothing needs any more (onednn_program.h).
 // Each only where nobody else reads what is not there any more, or is written over.
 #pragma once

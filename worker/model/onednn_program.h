@@ -4,7 +4,7 @@
 //
 // Parameters and gradient stay the caller's flat vectors: a "window" is a row-major memory that points into
 // one, and is pointed anew at each step. A primitive that prefers another format gets a reorder in front of
-// it, or behind.
+// it, or after.
 //
 // What is made here has no memory of its own before finish(): it lives from the first call that uses it to the last one,
 // of both lists, and shares one arena with what lives at other times (arena_layout.h). So a difference lies where an
@@ -106,7 +106,7 @@ class Program {
     if (first == buffer_of_.end() || second == buffer_of_.end()) return a.get() == b.get();
     return first->second == second->second;
   }
-  // Behind finish(): of all that make() made. It is held from then on, whether a pass runs or not.
+  // After finish(): of all that make() made. It is held from then on, whether a pass runs or not.
   std::int64_t arena_bytes() const { return arena_bytes_; }
 
   template <typename Primitive>
@@ -173,7 +173,7 @@ class Program {
   memory parameter(const ParameterRange& range, const Dims& dims) { return window(parameters_, range, dims); }
   memory gradient(const ParameterRange& range, const Dims& dims) { return window(gradients_, range, dims); }
 
-  // Whether a layer behind this one has made a gradient of `range`, to which this one's must be added. Call it once for
+  // Whether a layer after this one has made a gradient of `range`, to which this one's must be added. Call it once for
   // each.
   bool adds_to_gradient(const ParameterRange& range) { return !with_gradient_.insert(range.offset).second; }
 
@@ -204,7 +204,7 @@ class Program {
   void point_parameters(const float* parameters) { point(parameters_, const_cast<float*>(parameters)); }
   void point_gradient(float* gradient) { point(gradients_, gradient); }
 
-  // What has been appended to the backward pass makes the gradient from `begin` on, and nothing behind it
+  // What has been appended to the backward pass makes the gradient from `begin` on, and nothing after it
   // changes that.
   void mark_final(std::int64_t begin) { backward_.back().final_from = begin; }
 

@@ -99,7 +99,7 @@ class OnednnStage final : public StageBackend {
     const auto end = std::copy(rows.begin(), rows.end(), whole.begin());
     std::fill(end, whole.end(), 0.0F);
   }
-  // From one value behind the other into the memory of each, and back.
+  // From one value after the other into the memory of each, and back.
   void take_rows(std::span<const float> rows, const std::vector<memory>& values, std::int64_t samples) const {
     for (const memory& value : values) {
       const std::size_t floats = rows_of(value, samples);

@@ -95,7 +95,7 @@ class OnnxGraph {
   std::string taken_twice_;        // the first name that is; empty: none
 };
 
-// The window of a pool: how far it reaches before and behind an image of `in` along one axis, of which it gives `out`.
+// The window of a pool: how far it reaches before and after an image of `in` along one axis, of which it gives `out`.
 struct OnnxWindow {
   std::int64_t before;
   std::int64_t after;

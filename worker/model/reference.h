@@ -15,8 +15,8 @@ namespace paceline {
 //
 //   kDouble     as they are computed
 //   kBfloat16   rounded to the nearest bfloat16, and so are images and weights: as with train.precision: bf16
-//               on a GPU. A layer's products are rounded before its bias is added, and again behind it. Sums,
-//               biases and gradients of parameters are not rounded. oneDNN rounds behind bias and ReLU alone.
+//               on a GPU. A layer's products are rounded before its bias is added, and again after it. Sums,
+//               biases and gradients of parameters are not rounded. oneDNN rounds after bias and ReLU alone.
 //
 // Through a ReLU whose input is within bfloat16's rounding of 0 kDouble and a back end in bfloat16 send a
 // different gradient, whole or not at all; kBfloat16 and such a back end send the same.

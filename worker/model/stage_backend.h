@@ -2,7 +2,7 @@
 // time, forward and backward. Layers are the same as in the back end of a whole network (backend.h), numbers too, up
 // to rounding; so are dropout masks, which go by sample and epoch.
 //
-// What comes in and goes on are values, each samples x size, row-major, one behind the other in the order in which
+// What comes in and goes on are values, each samples x size, row-major, one after the other in the order in which
 // StageSpec names them. What comes back, and goes back, is of those values alone that depend on a parameter
 // (only_trained()).
 //
@@ -45,11 +45,11 @@ class StageBackend {
   // The same as an evaluation does it: without dropout, normalised by the running statistics. No backward() follows.
   virtual Status evaluate(const StagePass& pass, std::span<float> out) = 0;
 
-  // Behind one of these, of the last stage: the loss, whose gradient is of the sum over the samples divided by
+  // After one of these, of the last stage: the loss, whose gradient is of the sum over the samples divided by
   // `divisor`. Labels are classes, as loaders check.
   virtual Result<Metric> loss(const Batch& batch, std::int64_t divisor) = 0;
 
-  // Behind forward() and loss(), with the same micro-batch, but for what came in: writes the gradient of the stage's
+  // After forward() and loss(), with the same micro-batch, but for what came in: writes the gradient of the stage's
   // parameters, whole, and what goes back (of the first stage empty). `out_difference`: what has come back; of the last
   // stage empty. Errors: as forward().
   virtual Status backward(const StagePass& pass, std::span<const float> out_difference,

@@ -167,7 +167,7 @@ class StageRunner {
 
   std::chrono::nanoseconds waited_{0};
   std::chrono::nanoseconds waited_for_previous_{0};  // of it
-  Ticks pass_began_;                                 // behind the wait for what it needs
+  Ticks pass_began_;                                 // after the wait for what it needs
   std::int64_t activations_ = 0;                     // bytes kept now
   StageReport report_;
 };

@@ -61,7 +61,7 @@ class StageTrainer final : public Task {
         queue_(std::move(queue)),
         runner_(std::move(runner)) {}
 
-  // The group's: that of the first stage's worker and those behind it.
+  // The group's: that of the first stage's worker and those after it.
   Status load(const Step& step) override {
     own_ = step.batch;
     clock_ = step.clock;

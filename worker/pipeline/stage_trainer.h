@@ -1,5 +1,5 @@
 // StageTrainer: the task of a node that is a stage of a pipeline. A group is as many nodes in a row as there are
-// stages; its mini-batch is those of its workers, one behind the other, which every stage draws by itself: the first
+// stages; its mini-batch is those of its workers, one after the other, which every stage draws by itself: the first
 // one with its images, the others for labels and the keys of dropout.
 //
 // What a worker contributes is for its own samples, and so is what it reports. A stage's gradient of the group's

@@ -32,7 +32,7 @@ class GradientBuffers {
   // not contain it (worker/cache/thread_cache.h). A third holds the one before, where the transport is late
   // to say that it has left, or the parameters do not contain that one either.
   static constexpr std::size_t kBuffersMax = 3;
-  // Servers that read a gradient in place say that they have applied it a moment behind the grant that follows from it.
+  // Servers that read a gradient in place say that they have applied it a moment after the grant that follows from it.
   // The last kForLate buffers are made only where none has come back within this time: a wait of microseconds,
   // mostly, in place of the memory of one more gradient.
   static constexpr std::size_t kForLate = 2;

@@ -25,7 +25,7 @@
 
 namespace paceline {
 
-// Whether a worker checks, too: where it goes on with its own parameters behind a gradient that is not finite
+// Whether a worker checks, too: where it goes on with its own parameters after a gradient that is not finite
 // (on_nan: skip), and where it passes over the floats to encode them anyway, part by part.
 bool worker_checks_finite(OnNan on_nan, Encoding gradients);
 

@@ -30,7 +30,7 @@ bool carry(const RunConfig& config) {
 // A tensor of one float, in the state that a worker has ended with.
 constexpr const char* kLast = "last";
 
-// Of how many rounds: when servers stop at a version a worker may have completed so many behind it.
+// Of how many rounds: when servers stop at a version a worker may have completed so many after it.
 std::size_t states_kept(const RunConfig& config) {
   if (!carry(config)) return 2;
   return static_cast<std::size_t>(sync::largest_threshold(engine_config(config).policy).value()) + 2;
@@ -43,7 +43,7 @@ std::string file_name(const std::string& worker, Version version) {
   return worker + text;
 }
 
-// Tensors, one behind the other.
+// Tensors, one after the other.
 Layout layout_of(const OptimizerImage& image, std::span<const float> carried, bool last) {
   Layout layout;
   for (const auto& [name, floats] : {std::pair("first", image.first.size()),
@@ -126,7 +126,7 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, Former former, LocalS
       found = std::move(state);
     }
   }
-  // Behind the round with which it ended in order nothing of it followed, though others went on.
+  // After the round with which it ended in order nothing of it followed, though others went on.
   const bool was_last = found && found->last && is_newest;
   if (found && found->version != wanted && !was_last) {
     found->carried.clear();

@@ -1,5 +1,5 @@
-// InnerStates: what the inner optimizers of a node's workers have come to, and what their last rounds have added behind
-// what left (local_steps.h), kept for workers that go on behind a checkpoint. The servers save parameters and the outer optimizer's state. What a worker has of its
+// InnerStates: what the inner optimizers of a node's workers have come to, and what their last rounds have added after
+// what left (local_steps.h), kept for workers that go on after a checkpoint. The servers save parameters and the outer optimizer's state. What a worker has of its
 // own is written by its own process, on its own machine:
 //
 //   RUN/inner_state/0.1-v000000000118     of worker 0.1, when it had completed its round stamped 117: a model file

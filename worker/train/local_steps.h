@@ -13,14 +13,14 @@
 //   begin 10, two steps of lr 0.5 with gradients 2 and 4:   10 -> 9 -> 7, delta 3
 //   another worker's delta 1, outer sgd, lr 1, mean:         10 - (3 + 1) / 2 = 8 = (7 + 9) / 2
 //
-// A part of the delta may be made before the round's end (exchange.fragments): cut(). What steps behind it add there
+// A part of the delta may be made before the round's end (exchange.fragments): cut(). What steps after it add there
 // stays in the parameters, and is in the next round's delta, which counts from where the part was cut:
 //
 //   begin 10, 10 -> 9, cut(): delta 1, 9 -> 7     the next round begins with 9.5: at 9.5 - 2 = 7.5
 //     7.5 -> 7, cut(): delta 9.5 - 7 = 2.5
 //
 // The inner optimizer's state stays here from round to round and is never sent; inner_states.h keeps it for a resume,
-// with what the last round has added behind its cuts. A round that comes to nothing (a NaN, train.on_nan: skip) may
+// with what the last round has added after its cuts. A round that comes to nothing (a NaN, train.on_nan: skip) may
 // have spoiled both: forget().
 //
 // Memory: one parameter vector, one more where parts are cut, and the optimizer's state. Thread: one.

@@ -1,16 +1,16 @@
-// Whether a node asks for a refresh ahead of its gradients or behind them (common/cache/freshness.h), where
+// Whether a node asks for a refresh before its gradients or after them (common/cache/freshness.h), where
 // the configuration leaves it open (sync.pull_order: auto).
 //
-// Ahead, parameters come down while the gradient goes up. That hides one of the two where different things
+// Before the push, parameters come down while the gradient goes up. That hides one of the two where different things
 // carry them: the two directions of a network, or another core than the one that the worker computes on. It
-// costs passes over memory, so where every core of the machine is busy anyway behind is the faster one:
+// costs passes over memory, so where every core of the machine is busy anyway after the push is the faster one:
 //
 //   another machine's server                            before
-//   this machine's, more threads to do than cores       behind
-//   this machine's, cores to spare                      ahead
-//   workers whose threads wait: a GPU computes, or a    ahead
+//   this machine's, more threads to do than cores       after
+//   this machine's, cores to spare                      before
+//   workers whose threads wait: a GPU computes, or a    before
 //     cluster is emulated, which is to be one
-//   several shards                                      ahead: a shard is mostly asked before all of them
+//   several shards                                      before: a shard is mostly asked before all of them
 //                                                       have the gradient, so its answer lacks it anyway
 //
 // How much (one shard, two cores, docs/lab/PERFORMANCE.md): 256 MB sent over loopback are 1.2 times as fast

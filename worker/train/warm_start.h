@@ -2,7 +2,7 @@
 // (train.warm_start_steps; SparkNet, Moritz et al. 2016, section 2.1: averages of models that have learned
 // nothing yet are worth little).
 //
-// They are none of the run's iterations. Their samples stand behind the run's in the shuffle, at the positions
+// They are none of the run's iterations. Their samples stand after the run's in the shuffle, at the positions
 // from total_iterations x batch_size on, so that none of an epoch is taken twice because of them.
 #pragma once
 

@@ -18,7 +18,7 @@ Two ways:
 pipeline() cuts an nn.Sequential into stages, each on a node of its own. States keeps what a resume needs of a loop.
 
 Parameters change in optimizer.step() alone, in place. When the run is over, the next step() raises paceline.RunOver, where it
-was stopped its Stopped. attach() takes both back: the lines behind the `with` follow.
+was stopped its Stopped. attach() takes both back: the lines after the `with` follow.
 """
 
 import importlib

@@ -17,7 +17,7 @@ class Ahead:
     def begin(self):
         self._done = [not t.trained for t in self._tensors]
         self._left = {}                  # by place: the gradient as it left, and its version
-        self._marks = {}                 # by place: behind its copy, where a device makes it
+        self._marks = {}                 # by place: after its copy, where a device makes it
         self._put_off = []               # tensors and gradients that are yet to be written
         self._next = len(self._tensors)  # all from here on are final
         self._left_from = self._attached.worker.floats

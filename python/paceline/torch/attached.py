@@ -103,14 +103,14 @@ class Attached:
     def state_dict(self) -> dict:
         """What a checkpoint of the servers does not have: "clock", whether the run is "over" there, "position", and with
         mode="worker" the "optimizer"'s state with the names of its "parameters", in their order.
-        To be kept by clock: behind a resume run.clock says which one is needed, or else the newest before it
+        To be kept by clock: after a resume run.clock says which one is needed, or else the newest before it
         (load_state_dict()). Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
         return {"clock": self.clock, "over": self.over, "position": self._samples.position, "parameters": self._names_of_optimizer(),
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
-        """Behind a resume, ahead of the first step, and in on_resume(). The state is that of run.clock. Under another policy than
+        """After a resume, ahead of the first step, and in on_resume(). The state is that of run.clock. Under another policy than
         bsp, where nodes that were behind go on at one clock with the others, an earlier one does; so does it, with a warning, under
         bsp, where a node that was lost comes back to a run that has gone on. Where gradients are applied on arrival (asp) a
         stopped run goes on at its slowest node's clock, and each node with its last state, which is "over". Errors: ValueError for
@@ -144,7 +144,7 @@ class Attached:
 
     def _check_between(self, who):
         if self._taken > 0:
-            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it behind the last, where run.clock "
+            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it after the last, where run.clock "
                              "has changed")
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ class Attached:
             self._handles += [t.parameter.register_hook(self._see_gradient) for t in self._tensors if t.trained]
         if overlap:
             for name in compiled(self.model):
-                warnings.warn(f"overlap: {name} is compiled, and hands its gradients over behind the whole of its backward(): nothing "
+                warnings.warn(f"overlap: {name} is compiled, and hands its gradients over after the whole of its backward(): nothing "
                               "of it overlaps", stacklevel=4)
             self._ahead = Ahead(self, self._tensors)
             self._handles += [t.parameter.register_post_accumulate_grad_hook(self._ahead.hook_of(t))
@@ -272,7 +272,7 @@ class Attached:
         if model is not self.model:  # a copy that shares its hooks
             return
         self._depth = 0  # no step() is under way, though one may have raised
-        if self.over or not (model.training and torch.is_grad_enabled()):  # over: the step behind it does not happen
+        if self.over or not (model.training and torch.is_grad_enabled()):  # over: the step after it does not happen
             return
         if self._had_gradients and all(t.parameter.grad is None for t in self._tensors if t.trained):
             self._had_gradients = False

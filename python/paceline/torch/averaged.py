@@ -46,7 +46,7 @@ class Averaged:
         return is_averaged
 
     def check_names(self) -> None:
-        """Behind the last has(): that each name was there. Errors: ValueError."""
+        """After the last has(): that each name was there. Errors: ValueError."""
         for name in sorted(self._names.difference(self._there), key=str):
             raise ValueError(f"buffers: got {name!r}, expected names of the model's floating point buffers: " +
                              (", ".join(self._there) or "it has none"))

@@ -28,7 +28,7 @@ def shapes_of(model: torch.nn.Sequential, example: torch.Tensor) -> List[Tuple[i
 
 
 def _seconds_of(module, x, repeats, is_first):
-    """Forward and back; the median of some, behind one to warm up. And what it gives. Nothing goes back to the samples."""
+    """Forward and back; the median of some, after one to warm up. And what it gives. Nothing goes back to the samples."""
     twin = copy.deepcopy(module)
     inputs = [p for p in twin.parameters() if p.requires_grad]
     leaf = x.detach().clone()

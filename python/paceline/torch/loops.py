@@ -33,7 +33,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
     Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be exchanged: what, where, expected.
     """
     if not isinstance(model, torch.nn.Module):
-        raise ValueError(f"model: got {type(model).__name__}, expected a torch.nn.Module, and the optimizer behind it")
+        raise ValueError(f"model: got {type(model).__name__}, expected a torch.nn.Module, and the optimizer after it")
     check_evaluate(evaluate)
     hooks = hasattr(optimizer, "register_step_post_hook")
     if isinstance(optimizer, torch.nn.Module) or not (hooks or isinstance(optimizer, torch.optim.Optimizer)):
@@ -60,7 +60,7 @@ def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Opti
     size, of which shape and dtype count. balance: how many modules each stage has (balance() measures it). The servers'
     optimizer takes the steps. evaluate, overrides, existing, node: as attach(). hang_timeout: as paceline.Worker; for a
     micro-batch's way through this stage, and for what the loop does from step() to step().
-    Behind a resume (existing="continue"), which may have another balance, load_state_dict() has the state that was kept of
+    After a resume (existing="continue"), which may have another balance, load_state_dict() has the state that was kept of
     stages.clock, and the data go on at stages.position. Without it they begin anew.
     Waits until all nodes have joined. Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be cut
     so: what, where, expected.

@@ -12,7 +12,7 @@ _STEP_SUPPORTS_SCALING = "_step_supports_amp_scaling"  # GradScaler asks for thi
 class Scaled(NamedTuple):
     """What GradScaler has left to a step()."""
 
-    scale: Optional[float]  # what the gradients are still multiplied by; None behind unscale_()
+    scale: Optional[float]  # what the gradients are still multiplied by; None after unscale_()
     found_inf: bool
 
 
@@ -26,7 +26,7 @@ class Scaling:
             setattr(optimizer, _STEP_SUPPORTS_SCALING, True)
 
     def close(self) -> None:
-        """The optimizer is as it was, also where its step() has raised, behind which GradScaler takes nothing back."""
+        """The optimizer is as it was, also where its step() has raised, after which GradScaler takes nothing back."""
         for name in ("grad_scale", "found_inf"):
             vars(self._optimizer).pop(name, None)
         if not self.is_fused and _STEP_SUPPORTS_SCALING in vars(self._optimizer):

@@ -29,7 +29,7 @@ class _States:
 
     @contextlib.contextmanager
     def at(self, state):
-        """Draws once more what was drawn then; those of now go on behind it."""
+        """Draws once more what was drawn then; those of now go on after it."""
         with torch.random.fork_rng(devices=self._cuda):
             torch.set_rng_state(state[0])
             for device, each in zip(self._cuda, state[1]):
@@ -115,7 +115,7 @@ class Pipeline:
         return {"clock": self.clock, "over": self.over, "position": self._position}
 
     def load_state_dict(self, state: dict) -> None:
-        """Behind a resume, ahead of the first step: the state of run.clock, or where not under bsp another that attach()'s
+        """After a resume, ahead of the first step: the state of run.clock, or where not under bsp another that attach()'s
         takes. Errors: ValueError for that of another clock."""
         self._resumed.check_clock(state)
         self._position = state["position"]
@@ -262,7 +262,7 @@ class Pipeline:
             if not self.is_first:
                 came.requires_grad_(given.kept)
             # A module may work in place, which neither a leaf allows nor what is taken forward twice. The library's memory is
-            # another micro-batch's behind this call. And rounding goes by alignment, which then is the same each time.
+            # another micro-batch's after this call. And rounding goes by alignment, which then is the same each time.
             x = came.to(self.device, copy=True)
             out = self.model(x)
             result, correct = (out, 0) if not self.is_last else self._lose(out, self._y[first:first + rows])

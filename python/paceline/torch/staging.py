@@ -1,5 +1,5 @@
 """The way between a model's memory and the worker's. On a GPU it leads through page-locked memory: copies of all tensors are
-asked for without waiting, run one behind another at the bus's rate, and are waited for once."""
+asked for without waiting, run one after another at the bus's rate, and are waited for once."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class Direct:
         return on_host(gradient.device) and gradient.layout == torch.strided and gradient.is_contiguous()
 
     def mark(self) -> Any:
-        """Behind what was asked for last: for has_come()."""
+        """After what was asked for last: for has_come()."""
 
     def has_come(self, mark: Any, wait: bool = False) -> bool:
         """Whether what was asked for ahead of the mark has been written; `wait`: it has then."""
@@ -31,7 +31,7 @@ class Direct:
         """For all that was asked for by this thread."""
 
     def leave(self, flat: torch.Tensor, begin: int, end: int) -> None:
-        """Elements [begin, end) have been written; behind this they are in `flat`."""
+        """Elements [begin, end) have been written; after this they are in `flat`."""
 
     def incoming(self, flat: torch.Tensor) -> torch.Tensor:
         """Where to read what is in `flat`, until wait()."""
@@ -77,7 +77,7 @@ def wait(device: torch.device) -> None:
 
 
 def event(device: torch.device) -> torch.cuda.Event:
-    """Behind all that has been asked of the device's current stream."""
+    """After all that has been asked of the device's current stream."""
     made = torch.cuda.Event()
     made.record(torch.cuda.current_stream(device))
     return made

@@ -36,7 +36,7 @@ class States:
 
     run: what attach() or pipeline() returned. folder: of this run alone; None: "states" in run.out. also: what else goes on, by
     names of the loop's own, as {"scheduler": scheduler, "scaler": scaler}: each has PyTorch's state_dict() and load_state_dict().
-    Behind a resume it loads the state that is needed, else it removes what an earlier run has left there.
+    After a resume it loads the state that is needed, else it removes what an earlier run has left there.
     Errors: those of load_state_dict(), OSError; ValueError for what `also` has of another kind, or the state lacks, and for
     checkpoint.every where the state has an optimizer's, as any clock could be a checkpoint's: all states would stay until the next one.
     """
@@ -87,7 +87,7 @@ class States:
         self._remove(clock for clock in there if clock > self._clock)
 
     def keep(self) -> None:
-        """Behind each step: writes the state of each clock, and removes those that no resume needs. The newest stays, and those that
+        """After each step: writes the state of each clock, and removes those that no resume needs. The newest stays, and those that
         a checkpoint is of, or may come to be of. Where run.out has no checkpoints, as on another machine than the servers', and with
         checkpoint.every, all stay. Called at each checkpoint.every_clocks-th clock and the last alone, it writes less. From a checkpoint between two, as
         SIGUSR2, checkpoint.keep_best and a loss of all nodes make one, a loop of attach() then goes on with an older state, under bsp

@@ -195,4 +195,4 @@ class Model:
 
 def _check_has_shape(what, name, tensor):
     if is_lazy(tensor):
-        raise ValueError(f"{what} '{name}': has no shape yet, expected attach() behind a first forward pass, and the optimizer too")
+        raise ValueError(f"{what} '{name}': has no shape yet, expected attach() after a first forward pass, and the optimizer too")

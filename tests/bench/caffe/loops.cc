@@ -46,7 +46,7 @@ LayerConfig front() {
 LayerConfig slice(std::int64_t part) { return {.kind = LayerKind::kSlice, .part = part, .parts = 2}; }
 
 // Two values with weights in front of them, so that something goes back through what is measured, in the format that
-// convolutions choose; behind it their means and a score.
+// convolutions choose; after it their means and a score.
 Layers with(const Layers& measured, const std::vector<std::string>& read) {
   Layers layers = {of("a", {"input"}, front()), of("b", {"input"}, front())};
   layers.insert(layers.end(), measured.begin(), measured.end());

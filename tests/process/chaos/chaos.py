@@ -92,7 +92,7 @@ def main(argv=None):
     parser.add_argument("--iterations", type=int, default=60000)
     parser.add_argument("--train", type=int, default=16000, help="training samples")
     parser.add_argument("override", nargs="*", metavar="key=value")
-    arguments = parser.parse_intermixed_args(argv)  # key=value may stand behind options
+    arguments = parser.parse_intermixed_args(argv)  # key=value may stand after options
     if arguments.faults < 1 or arguments.calm < 0 or arguments.iterations < 3000 or arguments.train < 1000:
         parser.error("expected a fault or more, no negative number of calm runs, 3000 iterations and 1000 samples or more")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left over

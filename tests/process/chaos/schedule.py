@@ -1,8 +1,8 @@
 """What is done to whom, and when: a function of one seed, known before anything runs.
 
 A moment is a place in the run, not a time: a version that the authority's log has reached, or so many lines of that log after
-the fault before. The latter is what comes in the middle of a recovery. Behind it is a short delay, so that faults do not all
-fall just behind a saved checkpoint, which is what most lines are about.
+the fault before. The latter is what comes in the middle of a recovery. After it is a short delay, so that faults do not all
+fall just after a saved checkpoint, which is what most lines are about.
 """
 import dataclasses
 import enum

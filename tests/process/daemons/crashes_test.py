@@ -65,7 +65,7 @@ class Crashes(DaemonTest):
         self.assert_a_killed_node_is_named_by_all(*SUMMING_STAGES)
 
     def test_a_node_that_stands_still_is_lost_after_its_lease_and_learns_of_it(self):
-        # The others go on behind the loss, and the server is there to tell it.
+        # The others go on after the loss, and the server is there to tell it.
         servers, nodes = self.start_training(f"run.max_seconds={LEASE + 7:g}s", f"cluster.lease={LEASE:g}s")
         nodes[1].send(signal.SIGSTOP)
         # A shard that it had asked for parameters may notice first that it takes none.

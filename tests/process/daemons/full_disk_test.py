@@ -74,7 +74,7 @@ class FullDisk(InNamespaces, CalmRuns):
         return self.assert_is_whole(iterations)
 
     def test_a_checkpoint_that_does_not_fit_costs_nothing_else(self):
-        # The first half leaves one checkpoint; of the second one's, of which the last is written behind the model, one fits.
+        # The first half leaves one checkpoint; of the second one's, of which the last is written after the model, one fits.
         half = ITERATIONS // 2
         self.assert_all_end_well(sum(self.start_run(self.adam, "checkpoint.every_clocks=1000000", f"train.total_iterations={half}"), []))
         programs = self.resume(f"train.total_iterations={ITERATIONS}")

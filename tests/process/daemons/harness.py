@@ -148,7 +148,7 @@ class Program:
             self._changed.notify_all()
 
     def line_or_end(self, pattern, after=0):
-        """The first line of the error output that matches, of those behind the first `after`, or None where the program ends
+        """The first line of the error output that matches, of those after the first `after`, or None where the program ends
         without; fails at the deadline."""
         expression = re.compile(pattern)
 

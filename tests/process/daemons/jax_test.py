@@ -64,7 +64,7 @@ class JaxLoop(ForeignTest):
         wrong = [r"step\(\): got gradients with mode='worker', expected the parameters alone, .*",
                  r"parameter \['y'\]: got a NoneType, expected an array of floats",
                  r"parameter: got the leaves \['b'\], \['w'\], expected .*\['layer'\]\['w'\], \['y'\]",
-                 r"state_dict\(\): got 1 of 3 local steps taken, expected it behind the last, where run\.clock has changed"]
+                 r"state_dict\(\): got 1 of 3 local steps taken, expected it after the last, where run\.clock has changed"]
         goes_on = ["goes on at: 2", r"refused: load_state_dict\(\): got the state of clock 3, expected 2, where the run goes on",
                    r"refused: load_state_dict\(\): got a state with \[0\]\.nu\['y'\] \(\) where this one has \[0\]\.count \(\), .*"]
         wrong = [f"refused: {line}" for line in wrong]

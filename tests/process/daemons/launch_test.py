@@ -162,7 +162,7 @@ class Launch(ForeignTest):
         self.assertEqual(refused.end(), 2)
         self.assertRegex(refused.errors()[-2], r"^paceline-server: .* \(server\.log\); choose another run\.out, or replace it with --force "
                          r"\(--existing replace\)$")
-        self.assertEqual(refused.errors()[-1], "paceline.launch: server 0 has ended with status 2")  # no node's traceback behind it
+        self.assertEqual(refused.errors()[-1], "paceline.launch: server 0 has ended with status 2")  # no node's traceback after it
         self.assertFalse([line for line in refused.errors() if "is over" in line])
         loop.write_text(text, encoding="utf-8")
         self.assertEqual(self.launch("--existing", "replace", loop, self.config).end(), 0)
@@ -230,7 +230,7 @@ class Launch(ForeignTest):
         self.assert_ends(self.launch("train.no=1", "nothing.py"), 2, r"paceline\.launch: .*train\.no: .*")
         self.assert_ends(self.launch("cluster.threads_per_node=2", "nothing.py"), 2,
                          r"paceline\.launch: cluster\.threads_per_node: a training loop is one worker, got 2, expected 1")
-        self.assert_ends(self.launch("run.seed=1"), 2, r"paceline\.launch: program: got none behind key\.path=value, expected one")
+        self.assert_ends(self.launch("run.seed=1"), 2, r"paceline\.launch: program: got none after key\.path=value, expected one")
         self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: nothing\.py: no such program")
 
     def test_of_a_run_that_never_began_no_report_is_promised(self):

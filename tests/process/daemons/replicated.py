@@ -33,11 +33,11 @@ class ReplicatedRun(CalmRuns):
         return servers, nodes
 
     def start_compared(self):
-        """As start_replicas(), behind the model of a run of which no server is lost."""
+        """As start_replicas(), after the model of a run of which no server is lost."""
         return self.calm_model(*self.of_replicas), *self.start_replicas()
 
     def wait_for_lines(self, run_dir, *texts):
-        """Until that server's log has them, each behind the one before."""
+        """Until that server's log has them, each after the one before."""
         log = run_dir / "server.log"
         with harness.FolderWatch(run_dir) as watch:
             while not (log.exists() and

@@ -42,7 +42,7 @@ class RunScripts(ScriptTest):
         for count, number in enumerate((signal.SIGUSR1, signal.SIGUSR2)):
             printed = script.lines_printed()
             script.send(number)
-            script.line_or_end("paceline-server: asked for a checkpoint: the version behind", after=printed)
+            script.line_or_end("paceline-server: asked for a checkpoint: the next version", after=printed)
             self.wait_for_checkpoints(count + 1)
         script.send(signal.SIGTERM)
         self.assertEqual(script.end(), 1, script.errors())

@@ -240,7 +240,7 @@ class Slurm(ScriptTest):
         self.wait_for_training()
         server = self.daemon("--shard 0")
         with open(f"/proc/{server}/stat", encoding="utf-8") as file:
-            its_script = int(file.read().rpartition(")")[2].split()[1])  # which would tidy up behind it
+            its_script = int(file.read().rpartition(")")[2].split()[1])  # which would tidy up after it
         for pid in (its_script, server):
             os.kill(pid, signal.SIGKILL)
         self.wait_for(job, "FAILED")

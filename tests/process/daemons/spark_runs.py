@@ -3,7 +3,7 @@
     spark_runs.py SESSION PROGRAMS FOLDER     SESSION: of SESSIONS below, or streams; FOLDER: has a run directory for each case
 
 Java takes longer to start than most cases take, so those of one kind of session follow each other in one. Each prints what it
-has found behind a line "== CASE".
+has found after a line "== CASE".
 """
 
 import contextlib
@@ -227,7 +227,7 @@ def children():
 
 
 def fails(spark, programs, out):
-    """In the middle of the run, and behind its end."""
+    """In the middle of the run, and after its end."""
     def broken(worker):
         def before_step(step):
             if step == 5:

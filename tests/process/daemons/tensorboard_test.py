@@ -42,7 +42,7 @@ class TensorBoard(DaemonTest):
         for tag, column in COLUMNS.items():
             printed = [(event.step, event.scalars[tag]) for event in events if tag in event.scalars]
             cells, newest = [], -1
-            for row in curve:  # an evaluation's row may come behind a window's, and the last version be evaluated twice
+            for row in curve:  # an evaluation's row may come after a window's, and the last version be evaluated twice
                 if row[column] and int(row["version"]) > newest:
                     newest = int(row["version"])
                     cells.append((newest, as_float(row[column])))
@@ -147,7 +147,7 @@ class TensorBoard(DaemonTest):
         return self.event_files()
 
     def has_points_to_take_back(self):
-        """The newest event file has a window behind the newest checkpoint of this session."""
+        """The newest event file has a window after the newest checkpoint of this session."""
         files = self.event_files()
         saved = [int(folder.name.split("-v")[1]) for folder in self.run_dir.glob(f"checkpoint/g{len(files)}-v*") if (folder / "manifest").exists()]
         return saved and any(event.step > max(saved) and "test/accuracy" in event.scalars for event in event_file.events_of(files[-1]))

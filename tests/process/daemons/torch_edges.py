@@ -16,7 +16,7 @@ import paceline
 
 
 class LateCopies:
-    """In the place of a GPU: what is asked for comes behind the next mark, or where it is waited for."""
+    """In the place of a GPU: what is asked for comes after the next mark, or where it is waited for."""
 
     def __init__(self, staging):
         self.asked, self.come, self.waits, self.sizes = [], 0, 0, []
@@ -219,7 +219,7 @@ def refused(config, node):
         pass
 
     def of_kind(kind, make, *others, groups=None, **options):
-        """Behind the rule comes the model, which is refused."""
+        """After the rule comes the model, which is refused."""
         return attach(double, make(groups or double.parameters(), lr=0.1, **options),
                       overrides=[f"train.optimizer.kind={kind}", *(f"train.optimizer.{each}" for each in others)])
     optim = torch.optim
@@ -266,7 +266,7 @@ def refused(config, node):
 
 def stops(config, kept, forgets, dies_at="-1"):
     """Keeps its states and goes on from where the run does, as docs/PYTHON.md has it, but node `forgets`, which finds none. What
-    follows behind the `with` is done where the run is stopped, too. At a clock it is killed."""
+    follows after the `with` is done where the run is stopped, too. At a clock it is killed."""
     import paceline.torch
     torch.set_num_threads(1)
     model, node = perceptron(), os.environ["RANK"]

@@ -32,7 +32,7 @@ def equal(config, node, made, mode, overlap, device="cpu"):
                                evaluate=measure_of(shape)) as run:
         expected = plain_run(int(run.worker.value("cluster.nodes")), make_optimizer, made, device)
         while True:
-            if not run.over:  # behind the last step the model stays as it is
+            if not run.over:  # after the last step the model stays as it is
                 worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), expected[step])))
             x, y = (each.to(device) for each in batch(step, node, shape))
             optimizer.zero_grad()
@@ -42,7 +42,7 @@ def equal(config, node, made, mode, overlap, device="cpu"):
             optimizer.step()
             step += 1
     assert step == STEPS, step
-    assert run.position == STEPS * SAMPLES, run.position  # not what model() was given behind the run's end
+    assert run.position == STEPS * SAMPLES, run.position  # not what model() was given after the run's end
     names = [name for name, _ in model.named_parameters()]
     print("names:", " ".join(names))
     if node == 0:

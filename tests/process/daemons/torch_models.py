@@ -52,7 +52,7 @@ def batch(step, node, shape=(6,)):
 
 
 def plain_run(nodes, make_optimizer, made, device="cpu"):
-    """The parameters before each step, and behind the last, of one process with the mini-batches of all nodes."""
+    """The parameters before each step, and after the last, of one process with the mini-batches of all nodes."""
     make, shape, _ = MADE[made]
     model = make().to(device)
     optimizer, seen = make_optimizer(model), []

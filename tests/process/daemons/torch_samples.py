@@ -12,7 +12,7 @@ from torch_models import SAMPLES, batch, perceptron, plain_sgd
 
 
 def counted(config, node):
-    """What each round says of its samples: of two passes and one backward(), behind gradients that were thrown away, and beside copies
+    """What each round says of its samples: of two passes and one backward(), after gradients that were thrown away, and beside copies
     of the model, which train elsewhere."""
     import paceline.torch
     model, output = perceptron(), []
@@ -44,7 +44,7 @@ def counted(config, node):
 
 
 def compiles(config, node):
-    """A model that is compiled behind attach(), as many times as without it, and where its samples are counted; two passes a step."""
+    """A model that is compiled after attach(), as many times as without it, and where its samples are counted; two passes a step."""
     import paceline.torch
     def steps(made, optimizer, each=lambda: None):
         torch._dynamo.reset()

@@ -69,7 +69,7 @@ def tensors_of(model):
 
 
 def plain_run(made, groups, rows, lr, whole):
-    """The state before each step, and behind the last, of one process with the mini-batches of all groups."""
+    """The state before each step, and after the last, of one process with the mini-batches of all groups."""
     model, shape = MADE[made]()
     optimizer, seen, losses = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=0.01), [], []
     for step in range(STEPS):

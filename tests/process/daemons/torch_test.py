@@ -366,7 +366,7 @@ class TorchLoop(ForeignTest):
                           r"free: optimizer: got Free, which has an eval\(\) of its own, with mode='worker', expected .*",
                           r"no rate: train\.optimizer\.lr: got none with mode='worker', expected one, of which 1 takes the mean.*",
                           r"null: train\.optimizer\.lr: got none.*",
-                          r"\nrate: parameter '0\.weight': got torch\.float64.*",  # behind the rate comes the model
+                          r"\nrate: parameter '0\.weight': got torch\.float64.*",  # after the rate comes the model
                           r"layers: train\.layers: .*, got 2 layers, expected none.*",
                           r"twice: model: it is attached already, .*",
                           r"coded: cluster\.gradient_encoding: tensor '1\.running_mean' is a buffer, .*, got int8, expected fp32, .*",

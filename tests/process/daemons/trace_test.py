@@ -186,7 +186,7 @@ class Traces(DaemonTest):
         self.traced_run(iterations=40)
         path = self.run_dir / "trace.json"
         text = path.read_text(encoding="utf-8")
-        within_a_token = text.index('"ts"', len(text) // 2) + 2  # behind a } or a comma it would be cut off, but no fault
+        within_a_token = text.index('"ts"', len(text) // 2) + 2  # after a } or a comma it would be cut off, but no fault
         for damaged, output in ((text[:within_a_token], rf"{path}:\d+: no event: "),
                               (text.replace('"name":"grant"', '"name":"gift"', 1), rf'{path}:\d+: a decision "gift"'),
                               (text.replace("paceline_trace", "trace"), rf"{path}:1: no trace of Paceline's: ")):

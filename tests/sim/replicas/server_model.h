@@ -50,7 +50,7 @@ class ServerModel final : private server::ShardLease {
     std::function<void(Members)> etcd;                         // these are to be complete
     std::function<void()> died;
   };
-  // In the middle of what one that serves dies: behind so many more events; so many more turns, of which the
+  // In the middle of what one that serves dies: after so many more events; so many more turns, of which the
   // follower is sent a part; or so many more messages that it has said.
   struct Death {
     enum class In { kTurn, kTelling, kTellingOfALoss, kRelease } in = In::kTurn;

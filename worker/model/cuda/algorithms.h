@@ -48,7 +48,7 @@ struct ConvolutionAlgorithms {
 inline constexpr std::size_t kWorkspaceBytesMax = std::size_t{3} << 29;
 
 // Winograd's transforms of large tiles, as for 5x5 filters, add and subtract numbers much larger than what
-// comes out, and lose digits by it: enough for a ReLU behind them to flip now and then, which is 1 % of a
+// comes out, and lose digits by it: enough for a ReLU after them to flip now and then, which is 1 % of a
 // small mini-batch's gradient. FFT is about as fast.
 inline bool loses_digits(cudnnConvolutionFwdAlgo_t algorithm) {
   return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;

@@ -1,5 +1,5 @@
 // What becomes of a trained layer's products where they are read next: the bias of their channel is added,
-// and a ReLU follows where one stands right behind the layer.
+// and a ReLU follows where one stands right after the layer.
 #pragma once
 
 #include "common/host_device.h"

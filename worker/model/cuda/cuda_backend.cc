@@ -173,7 +173,7 @@ class CudaBackend final : public NetworkBackend {
     return Status::ok();
   }
 
-  // Behind the warm-up, which is this thread's alone. Null, or a network without batch norms: nothing.
+  // After the warm-up, which is this thread's alone. Null, or a network without batch norms: nothing.
   Status join(NormGroup* norm_group) {
     if (norm_group == nullptr || !network_.mixes_samples()) return Status::ok();
     PACELINE_ASSERT(!kScales, "each member has a loss scale of its own");

@@ -2,7 +2,7 @@
 // and the passes over them as kernels. Servers' parameters come from the host's memory, each float once; an
 // own gradient is on the GPU already, where the last step has left it.
 //
-// Passes are put into the thread's compute stream and not waited for: what is computed behind them is behind
+// Passes are put into the thread's compute stream and not waited for: what is computed after them is behind
 // them there, too. What they still take when a step begins is its, in ThreadModel.
 #pragma once
 

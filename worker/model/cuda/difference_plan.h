@@ -43,7 +43,7 @@ struct DifferencePlan {
   std::vector<std::int64_t> slots;  // elements of each
 };
 
-// Each stage but the last is read by one behind it that is trained, or in front of one.
+// Each stage but the last is read by one after it that is trained, or in front of one.
 DifferencePlan plan_differences(std::span<const StageShape> stages);
 
 }  // namespace paceline::cuda

@@ -13,7 +13,7 @@
 namespace paceline::cuda {
 
 enum class Mode { kTraining, kEvaluation };
-// Whether a layer does the ReLU right behind it.
+// Whether a layer does the ReLU right after it.
 enum class WithRelu { kNo, kYes };
 
 // What a pass over the layers shares. All pointers are to the GPU's memory.
@@ -38,7 +38,7 @@ class GpuLayer {
  public:
   virtual ~GpuLayer() = default;
 
-  // `in`: of each input, the mini-batch's activations in front of the layer; `out`: behind it.
+  // `in`: of each input, the mini-batch's activations in front of the layer; `out`: after it.
   virtual Status forward(const Pass<T>& pass, std::span<const T* const> in, T* out) = 0;
 
   // From d(loss)/d(out) to d(loss)/d(in), null where nobody needs that; and d(loss)/d(parameters) into

@@ -33,10 +33,10 @@ class NormExchange {
   // For layers of at most `channels`. Both outlive it.
   static Result<NormExchange> make(const GpuThread& gpu, NormGroup& group, std::int64_t channels);
 
-  // `statistics`, on the GPU: mean, variance and 1 / sqrt(variance + epsilon) by channel, one behind the other. Of the
+  // `statistics`, on the GPU: mean, variance and 1 / sqrt(variance + epsilon) by channel, one after the other. Of the
   // part, the third not yet, they become those of the group. Returns how many values of a channel it has.
   Result<std::int64_t> combine(const NormOfPart& part, double epsilon, float* statistics);
-  // `sums`, on the GPU: sum d(out) and sum d(out) z of the part, one behind the other, become what is taken from each
+  // `sums`, on the GPU: sum d(out) and sum d(out) z of the part, one after the other, become what is taken from each
   // d(out), and z times what is (NormCorrection).
   Status correct(const NormOfPart& part, float* sums);
 

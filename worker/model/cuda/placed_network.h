@@ -41,7 +41,7 @@ struct ParameterPlace {
   std::int64_t flat;
   std::int64_t placed;
   std::int64_t size;
-  std::int64_t trained;  // the first of them: its weight and bias, behind which its buffers lie
+  std::int64_t trained;  // the first of them: its weight and bias, after which its buffers lie
 };
 
 // Of each layer that has some, the first first.

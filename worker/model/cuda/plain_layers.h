@@ -1,5 +1,5 @@
 // The layers without parameters: our own kernels alone. Flatten is none: the memory is the same before and
-// behind.
+// after.
 #pragma once
 
 #include <span>

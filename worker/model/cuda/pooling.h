@@ -1,4 +1,4 @@
-// A max-pool of a mini-batch, as a layer of its own (plain_layers.h) or behind a trained one
+// A max-pool of a mini-batch, as a layer of its own (plain_layers.h) or after a trained one
 // (trained_layer.h): which kernels, and what the backward pass must know.
 #pragma once
 

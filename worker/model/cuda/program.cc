@@ -44,7 +44,7 @@ Status check_kinds(const PlacedNetwork& network) {
 
 bool is_trained(const Layer& layer) { return layer.tensors().size > 0; }
 
-// What layer `index` does of those behind it, and the first that it does not.
+// What layer `index` does of those after it, and the first that it does not.
 struct Reach {
   WithRelu relu = WithRelu::kNo;
   const Layer* pool = nullptr;

@@ -122,7 +122,7 @@ PACELINE_HOST_DEVICE Vector<T, kSize> masked_in_place(const T* relu_out, T* diff
 //   shape, group_sums             room for channels x kGroupsMax Sums
 constexpr int kSumsMax = 2;
 
-// A bias's gradient where it is of whole planes. Where a ReLU stands behind the bias its mask is applied first, and
+// A bias's gradient where it is of whole planes. Where a ReLU stands after the bias its mask is applied first, and
 // what is left is written, too.
 template <typename T>
 struct ChannelSums {

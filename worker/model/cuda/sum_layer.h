@@ -1,4 +1,4 @@
-// The sum of several values, element by element, each times its coefficient, with a ReLU right behind it.
+// The sum of several values, element by element, each times its coefficient, with a ReLU right after it.
 #pragma once
 
 #include <span>

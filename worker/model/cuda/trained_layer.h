@@ -1,10 +1,10 @@
 // What a convolution and a dense layer have in common beside their products: the bias, if there is one, and a ReLU and
-// a max-pool right behind them, done in one pass over the memory.
+// a max-pool right after them, done in one pass over the memory.
 //
 //   forward    unpooled = weight * in      out = largest of each window of ReLU(unpooled + bias)
 //   backward   d out is masked by the ReLU and summed up for the bias, then spread over the windows
 //
-// Behind 2 x 2 windows d out is a quarter of what it is spread over.
+// After 2 x 2 windows d out is a quarter of what it is spread over.
 // The mask is the same on either side of the pool: what comes back goes to the largest of a window, which has
 // passed the ReLU just where out > 0. So what stands between is needed no longer once it is pooled, and all
 // layers share one memory for it.
@@ -25,7 +25,7 @@ namespace paceline::cuda {
 template <typename T>
 struct Behind {
   WithRelu relu = WithRelu::kNo;
-  std::optional<Pooling<T>> pool;  // behind the ReLU
+  std::optional<Pooling<T>> pool;  // after the ReLU
 };
 
 template <typename T>

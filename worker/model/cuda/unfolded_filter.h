@@ -44,7 +44,7 @@ class UnfoldedFilter {
   Result<float> measure_ms() const;
 
  private:
-  // How the workspace is divided: what stands behind what is unfolded, in bytes from the beginning.
+  // How the workspace is divided: what stands after what is unfolded, in bytes from the beginning.
   struct Parts {
     std::size_t products;
     std::size_t group_sums;

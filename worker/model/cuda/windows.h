@@ -9,7 +9,7 @@ namespace paceline::cuda {
 PACELINE_HOST_DEVICE constexpr int larger(int a, int b) { return a > b ? a : b; }
 PACELINE_HOST_DEVICE constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
-// One plane's sizes before and behind them.
+// One plane's sizes before and after them.
 struct WindowShape {
   int in_height;
   int in_width;

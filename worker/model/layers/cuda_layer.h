@@ -25,7 +25,7 @@ struct LayerParts {
   int samples;
   Precision precision;
   std::uint64_t seed;
-  Behind<T> behind;  // what it does of the layers behind it; nothing but where the kind does that
+  Behind<T> behind;  // what it does of the layers after it; nothing but where the kind does that
 };
 
 template <typename T>
@@ -35,9 +35,9 @@ struct GpuKind {
   MakeLayer<float> make_float = nullptr;
   MakeLayer<Bfloat16> make_bfloat16 = nullptr;
   MakeLayer<Float16> make_float16 = nullptr;
-  bool is_nothing = false;          // the memory is the same before and behind; it is never made
-  bool does_relu = false;           // right behind it
-  bool does_relu_and_pool = false;  // a ReLU, and then a max-pool, right behind it
+  bool is_nothing = false;          // the memory is the same before and after; it is never made
+  bool does_relu = false;           // right after it
+  bool does_relu_and_pool = false;  // a ReLU, and then a max-pool, right after it
   bool is_relu = false;
   bool is_max_pool = false;
 };

@@ -39,7 +39,7 @@ struct Surroundings {
   std::vector<memory> sources{};
   bool may_overwrite = false;   // the forward pass may write its output over sources[0]
   bool source_is_free = false;  // so may it with whatever it likes: nothing reads that any more
-  bool with_relu = false;       // of a kind that does one: the ReLU behind it
+  bool with_relu = false;       // of a kind that does one: the ReLU after it
   bool wide_output = false;    // of a kind that multiplies: nobody reads the output as bfloat16, so it is f32
   Current* current = nullptr;  // outlives the layer
 };
@@ -73,9 +73,9 @@ struct OnednnKind {
   bool by_shape = false;    // its sources have the dimensions of its inputs' shapes
   bool is_nothing = false;  // its output is its source as it lies; it is never made
   bool is_relu = false;
-  bool does_relu = false;           // it can do a ReLU behind it
+  bool does_relu = false;           // it can do a ReLU after it
   bool undoes_relu = false;         // its backward pass goes through that ReLU, too
-  bool commutes_with_relu = false;  // the same comes out with a ReLU in front or behind
+  bool commutes_with_relu = false;  // the same comes out with a ReLU in front or after
 };
 
 // `make` of a kind whose layers are made of the layer's shape and the samples, of the shape alone, or of nothing.

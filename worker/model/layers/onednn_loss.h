@@ -1,5 +1,5 @@
 // A loss of loss_rows.h as a layer of the oneDNN back end: a loop between the primitives, over row-major values. Rows
-// behind the mini-batch's samples, of a program that was built for more, give no loss and no difference.
+// after the mini-batch's samples, of a program that was built for more, give no loss and no difference.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// What the layers with a weight and a bias have in common: a ReLU done behind them, and the two halves of
+// What the layers with a weight and a bias have in common: a ReLU done after them, and the two halves of
 // their backward pass.
 #pragma once
 
@@ -73,7 +73,7 @@ class ParameterGradient {
         computed_(!adds_ && gradient_.get_desc() == format ? gradient_ : program.make(format)) {}
 
   const memory& computed() const { return computed_; }
-  // Behind the primitive.
+  // After the primitive.
   void append_rest() {
     if (adds_) return program_.append_sum(Pass::kBackward, gradient_, computed_);
     if (computed_ != gradient_) program_.append_reorder(Pass::kBackward, computed_, gradient_);

@@ -12,7 +12,7 @@ inline Dims padding_of(const Layer& layer) { return {layer.padding, layer.paddin
 // How many pixels lie between a kernel's elements.
 inline Dims dilation_of(const Layer& layer) { return {layer.dilation - 1, layer.dilation - 1}; }
 
-// Padding behind the image: as much as in front of it, or what the last window hangs over.
+// Padding after the image: as much as in front of it, or what the last window hangs over.
 inline Dims padding_after(const Layer& layer) {
   const auto after = [&](std::int64_t out, std::int64_t in) {
     return std::max(layer.padding, (out - 1) * layer.stride + layer.kernel - in - layer.padding);

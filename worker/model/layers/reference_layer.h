@@ -49,7 +49,7 @@ class ReferenceLayer {
 // The layer at `index` of its network, which outlives what is made.
 std::unique_ptr<ReferenceLayer> make_reference_layer(const Layer& layer, std::size_t index);
 
-// To the products of a layer that may have a bias, that of their channel. They are kept before, and again behind.
+// To the products of a layer that may have a bias, that of their channel. They are kept before, and again after.
 void add_bias(const ReferencePass& pass, const Layer& layer, Values& out);
 // Adds d(loss)/d(bias).
 void add_bias_gradient(const ReferencePass& pass, const Layer& layer, const Values& out_difference);

@@ -16,7 +16,7 @@ using Forward = dnnl::batch_normalization_forward;
 using Backward = dnnl::batch_normalization_backward;
 
 // Two primitives: one normalises by the mini-batch's own mean and variance and leaves them for the backward pass,
-// one by the running ones. A ReLU behind it is done in both, and undone by bits that the first one keeps.
+// one by the running ones. A ReLU after it is done in both, and undone by bits that the first one keeps.
 //
 // In a group of workers (worker/model/norm_group.h) the first one is two. One measures; what the group makes of it is
 // given to one that normalises, as the running ones are. Its backward pass has d(beta), d(gamma) and d(x) without what

@@ -1,4 +1,4 @@
-// The channels of its inputs, one input's behind another's.
+// The channels of its inputs, one input's after another's.
 #include <limits>
 
 #include "common/network/layer_rule.h"

@@ -1,4 +1,4 @@
-// Padding is never the maximum in ONNX, too. Windows that hang over the image are padding behind it.
+// Padding is never the maximum in ONNX, too. Windows that hang over the image are padding after it.
 #include "worker/model/onnx_graph.h"
 
 namespace paceline::layers::pool {

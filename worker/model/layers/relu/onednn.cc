@@ -7,7 +7,7 @@ namespace {
 using onednn::memory;
 using onednn::Program;
 
-// The backward pass goes by the output. A dropout behind it changes the output in place: that only scales
+// The backward pass goes by the output. A dropout after it changes the output in place: that only scales
 // what is positive, or zeroes it where the difference is zero, too.
 dnnl::eltwise_forward::primitive_desc relu_desc(const Program& program, const memory::desc& desc) {
   return onednn::describe::eltwise(program.engine(), dnnl::algorithm::eltwise_relu_use_dst_for_bwd, desc);

@@ -1,4 +1,4 @@
-// Cross-entropy of each element behind a sigmoid, with x the first input and t the second, or the label's number:
+// Cross-entropy of each element after a sigmoid, with x the first input and t the second, or the label's number:
 //
 //   out = sum over elements of  log(1 + exp(-|x|)) + max(x, 0) - x t       d(out)/d(x) = sigmoid(x) - t
 //

@@ -1,4 +1,4 @@
-// The cross-entropy of each element behind a sigmoid, against another value or the label.
+// The cross-entropy of each element after a sigmoid, against another value or the label.
 #include "common/network/layer_rule.h"
 
 namespace paceline::layers::sigmoid_loss {
