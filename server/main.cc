@@ -19,12 +19,12 @@
 #include "common/wire/keys.h"
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
-#include "server/connections_max.h"
-#include "server/ended_programs.h"
-#include "server/resume.h"
-#include "server/run_directory.h"
+#include "server/peers/connections_max.h"
+#include "server/run/ended_programs.h"
+#include "server/run/resume.h"
+#include "server/run/run_directory.h"
 #include "server/server.h"
-#include "server/status_display.h"
+#include "server/run/status_display.h"
 
 namespace paceline::server {
 namespace {

@@ -4,7 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <utility>
 
-#include "server/server_loop.h"
+#include "server/loop/server_loop.h"
 
 namespace paceline::server {
 

@@ -21,7 +21,7 @@
 #include "common/wire/transport.h"
 #include "server/authority/reconfigure.h"
 #include "server/http/live_state.h"
-#include "server/status_display.h"
+#include "server/run/status_display.h"
 
 namespace boost::asio {
 class io_context;

@@ -20,7 +20,7 @@
 #include "common/params/shard_ranges.h"
 #include "common/report/run_summary.h"
 #include "common/wire/keys.h"
-#include "server/run_directory.h"
+#include "server/run/run_directory.h"
 #include "server/store/memory_bound.h"
 #include "tools/doctor_checks.h"
 #include "worker/network_task.h"

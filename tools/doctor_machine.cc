@@ -15,7 +15,7 @@
 #include "common/process/machine.h"
 #include "common/wire/shared_memory.h"
 #include "common/wire/versions.h"
-#include "server/connections_max.h"
+#include "server/peers/connections_max.h"
 #include "server/store/memory_bound.h"
 #include "server/store/shard_settings.h"
 #include "tools/doctor_checks.h"

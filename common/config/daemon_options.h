@@ -27,7 +27,7 @@ struct DaemonOptions {
   bool resume = false;                     // go on with the run that the run directory holds
   bool or_start = false;                   // --resume-or-start: that, or begin one where there is none
   std::uint32_t replica = 0;               // server: which of the shard's
-  std::optional<int> ended_programs = {};  // server: a descriptor (server/ended_programs.h)
+  std::optional<int> ended_programs = {};  // server: a descriptor (server/run/ended_programs.h)
 };
 
 struct DaemonCommandLine {

@@ -86,7 +86,7 @@ class File {
     file_.set_level(level);
     file_.set_pattern(kLinePattern);
     terminal_.set_level(spdlog::level::warn);
-    // On a terminal a status may stand from this line on (server/status_display.h): what is said takes its
+    // On a terminal a status may stand from this line on (server/run/status_display.h): what is said takes its
     // place.
     const char* const term = std::getenv("TERM");
     const bool obeys = isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";

@@ -7,7 +7,7 @@
 //                                                  over after 34.2 s: the wait for version 118, …
 //
 // What is waited for, and why it does not come, others know (server/authority/run_waits.cc,
-// server/shard_waits.cc, worker/client). Pure: time is passed in. Thread: one.
+// server/service/shard_waits.cc, worker/client). Pure: time is passed in. Thread: one.
 #pragma once
 
 #include <algorithm>

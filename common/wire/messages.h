@@ -313,7 +313,7 @@ struct RunOver {
 // The sender lives. A node's to the authority says where the time of its workers has gone so far, for whoever
 // looks on: the times of each thread, in order; or nothing of it.
 // A shard's to the authority says what it has moved so far, and each of these two how many messages of the
-// other it has received (server/reliable_channel.h).
+// other it has received (server/peers/reliable_channel.h).
 // Where `answer` is not 0 the authority asks a node for a sign of life, and the node says the same back at
 // once: what it said before was on its way already, and may be the last words of a process that is dead.
 struct Heartbeat {

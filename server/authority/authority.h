@@ -52,9 +52,9 @@
 #include "server/authority/step_reports.h"
 #include "server/authority/stop_deadline.h"
 #include "server/authority/worker_speeds.h"
-#include "server/background.h"
-#include "server/last_seen.h"
-#include "server/peer.h"
+#include "server/loop/background.h"
+#include "server/peers/last_seen.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 
@@ -81,7 +81,7 @@ class Authority {
   // Whether the run would go on if that node, which is here, were lost now: then another process of it may
   // wait for that.
   bool may_lose(NodeId node) const;
-  // The peer has been let in (server/membership.h). While training() the node takes part from its NodeReady
+  // The peer has been let in (server/peers/membership.h). While training() the node takes part from its NodeReady
   // on.
   // `data`: what its training data come to; a checkpoint says it.
   void node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation = 0,

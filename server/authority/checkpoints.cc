@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/config/load.h"
-#include "server/seconds_text.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 namespace {

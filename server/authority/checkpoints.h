@@ -29,10 +29,10 @@
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "server/authority/save_schedule.h"
-#include "server/background.h"
+#include "server/loop/background.h"
 #include "server/checkpoint/folder.h"
-#include "server/last_seen.h"
-#include "server/peer.h"
+#include "server/peers/last_seen.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/seconds_text.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 

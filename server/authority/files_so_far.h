@@ -9,7 +9,7 @@
 #include "common/log/log.h"
 #include "server/authority/run_record.h"
 #include "server/authority/worker_speeds.h"
-#include "server/background.h"
+#include "server/loop/background.h"
 
 namespace paceline::server {
 

@@ -2,7 +2,7 @@
 // directory. The authority asks every shard, its own included, for the same retained version.
 //
 // It may be gigabytes, so the pieces are kept as they came, its own shard's blocks and the others' frames,
-// and writing them is work for another thread (server/background.h).
+// and writing them is work for another thread (server/loop/background.h).
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -15,8 +15,8 @@
 #include "common/params/partition.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
-#include "server/background.h"
-#include "server/peer.h"
+#include "server/loop/background.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 

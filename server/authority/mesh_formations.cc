@@ -5,7 +5,7 @@
 
 #include "common/config/local_endpoint.h"
 #include "common/host_port.h"
-#include "server/seconds_text.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/network/network.h"
 #include "common/params/shard_ranges.h"
-#include "server/seconds_text.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 

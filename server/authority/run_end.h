@@ -34,8 +34,8 @@
 #include "server/authority/run_saves.h"
 #include "server/authority/step_reports.h"
 #include "server/authority/worker_speeds.h"
-#include "server/background.h"
-#include "server/peer.h"
+#include "server/loop/background.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 

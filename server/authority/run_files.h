@@ -14,7 +14,7 @@
 #include "server/authority/run_core.h"
 #include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
-#include "server/background.h"
+#include "server/loop/background.h"
 
 namespace paceline::server {
 

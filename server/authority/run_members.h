@@ -17,7 +17,7 @@
 #include "common/instant.h"
 #include "common/sync/engine_state.h"
 #include "common/wire/messages.h"
-#include "server/peer.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 

@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/wire/messages.h"
-#include "server/peer.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 

@@ -11,7 +11,7 @@
 #include "common/config/names.h"
 #include "common/config/shown_name.h"
 #include "common/timing/histogram.h"
-#include "server/peer.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 namespace {

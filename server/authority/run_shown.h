@@ -17,7 +17,7 @@
 #include "server/authority/run_record.h"
 #include "server/authority/step_reports.h"
 #include "server/authority/worker_speeds.h"
-#include "server/last_seen.h"
+#include "server/peers/last_seen.h"
 
 namespace paceline::server {
 

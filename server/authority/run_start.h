@@ -25,7 +25,7 @@
 #include "server/authority/run_outbox.h"
 #include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
-#include "server/background.h"
+#include "server/loop/background.h"
 
 namespace paceline::server {
 

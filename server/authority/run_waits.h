@@ -8,7 +8,7 @@
 //
 // Nothing here decides anything, or remembers anything: a StallLog (common/log/stall_log.h) knows which waits
 // have become long. What only a shard can see, a decision that it has not applied or a pull that it has not
-// answered, is in that shard's log (server/shard_waits.h).
+// answered, is in that shard's log (server/service/shard_waits.h).
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once
@@ -27,7 +27,7 @@
 #include "server/authority/run_record.h"
 #include "server/authority/run_stage.h"
 #include "server/authority/worker_speeds.h"
-#include "server/last_seen.h"
+#include "server/peers/last_seen.h"
 
 namespace paceline::server {
 

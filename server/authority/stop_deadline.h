@@ -20,7 +20,7 @@
 #include "common/status.h"
 #include "common/sync/engine.h"
 #include "server/authority/worker_speeds.h"
-#include "server/seconds_text.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 

@@ -1,4 +1,4 @@
-// ShardWriter: writes a shard's images while training goes on, by another thread (server/background.h), one
+// ShardWriter: writes a shard's images while training goes on, by another thread (server/loop/background.h), one
 // at a time. A disk that is slower than the interval between two saves costs checkpoints, not memory: what is
 // to be saved while one is being written is skipped and counted.
 //
@@ -10,7 +10,7 @@
 
 #include "common/instant.h"
 #include "common/status.h"
-#include "server/background.h"
+#include "server/loop/background.h"
 #include "server/checkpoint/folder.h"
 #include "server/checkpoint/shard_file.h"
 #include "server/store/shard_image.h"

@@ -22,7 +22,7 @@
 #include "common/http_date.h"
 #include "common/ticks.h"
 #include "server/http/answers.h"
-#include "server/wake.h"
+#include "server/loop/wake.h"
 
 namespace paceline::server {
 namespace {

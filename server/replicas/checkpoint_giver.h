@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/run_generation.h"
+#include "server/run/run_generation.h"
 #include "server/sessions/peer_connections.h"
 
 namespace paceline::server {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "server/checkpoint_reading.h"
+#include "server/service/checkpoint_reading.h"
 
 namespace paceline::server {
 

@@ -143,7 +143,7 @@ Status EventReplay::to_authority(Peer who, const wire::LocalEvent& event, Ticks 
   return Status::ok();
 }
 
-// As the one that serves did (resuming.h), from the files that it gave.
+// As the one that serves did (server/run/resuming.h), from the files that it gave.
 Status EventReplay::resumed(std::uint64_t generation, Ticks at) {
   const ServerSetup& setup = server_.setup;
   RunGeneration& own = server_.generation;

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "server/own_authority.h"
+#include "server/loop/own_authority.h"
 #include "server/sessions/peer_connections.h"
 #include "server/shards/authority_link.h"
 

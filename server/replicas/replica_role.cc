@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/seconds_text.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 namespace {

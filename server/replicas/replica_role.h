@@ -26,7 +26,7 @@
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "common/wire/transport.h"
-#include "server/peer.h"
+#include "server/peers/peer.h"
 #include "server/replicas/event_log.h"
 #include "server/replicas/followed_log.h"
 #include "server/replicas/shard_lease.h"

@@ -28,7 +28,7 @@
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/status.h"
-#include "server/background.h"
+#include "server/loop/background.h"
 
 namespace paceline::server {
 

@@ -5,7 +5,7 @@
 
 #include "common/config/load.h"
 #include "common/wire/reconnect_pause.h"
-#include "server/seconds_text.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 namespace {

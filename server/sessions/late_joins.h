@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "common/pause.h"
-#include "server/own_authority.h"
-#include "server/run_generation.h"
+#include "server/loop/own_authority.h"
+#include "server/run/run_generation.h"
 #include "server/sessions/peer_connections.h"
 
 namespace paceline::server {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/wire/reconnect_pause.h"
-#include "server/seconds_text.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 

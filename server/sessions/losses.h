@@ -11,9 +11,9 @@
 
 #include "common/ids.h"
 #include "common/wire/messages.h"
-#include "server/membership.h"
-#include "server/server_setup.h"
-#include "server/unreachable.h"
+#include "server/peers/membership.h"
+#include "server/loop/server_setup.h"
+#include "server/peers/unreachable.h"
 
 namespace paceline::server {
 

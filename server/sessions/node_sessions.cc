@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/reconnects.h"
+#include "server/peers/reconnects.h"
 
 namespace paceline::server {
 

@@ -23,12 +23,12 @@
 #include <vector>
 
 #include "common/params/layout.h"
-#include "server/own_authority.h"
-#include "server/run_generation.h"
+#include "server/loop/own_authority.h"
+#include "server/run/run_generation.h"
 #include "server/sessions/late_joins.h"
 #include "server/sessions/memory_sharing.h"
 #include "server/sessions/peer_connections.h"
-#include "server/shard_service.h"
+#include "server/service/shard_service.h"
 
 namespace paceline::server {
 

@@ -1,8 +1,8 @@
 #include "server/sessions/peer_connections.h"
 
 #include "common/process/descriptors.h"
-#include "server/connections_max.h"
-#include "server/unread_messages_max.h"
+#include "server/peers/connections_max.h"
+#include "server/peers/unread_messages_max.h"
 
 namespace paceline::server {
 namespace {
@@ -166,7 +166,7 @@ void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional
   setup_.log.write(
       is_logged ? LogLevel::kWarn : LogLevel::kDebug,
       "malformed message from " + (peer ? to_string(*peer) : "an unknown peer") + ": " + why.message());
-  if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
+  if (peer && !peer->is_node()) {  // it may have been one that counts (server/peers/reliable_channel.h)
     send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
     losses_.evict(*peer, "refused: " + why.message());
     return;

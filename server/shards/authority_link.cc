@@ -4,8 +4,8 @@
 
 #include "common/config/load.h"
 #include "common/wire/reconnect_pause.h"
-#include "server/reconnects.h"
-#include "server/seconds_text.h"
+#include "server/peers/reconnects.h"
+#include "server/run/seconds_text.h"
 
 namespace paceline::server {
 

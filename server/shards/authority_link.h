@@ -1,6 +1,6 @@
 // AuthorityLink: at another shard, its connection to the authority: joining it, joining it again over another
 // connection where the one before broke while both live, and what the two say to each other
-// (server_channels.h). An authority that does not come back ends this server.
+// (server/peers/server_channels.h). An authority that does not come back ends this server.
 //
 // Thread: the server's loop.
 #pragma once
@@ -17,12 +17,12 @@
 #include "common/pause.h"
 #include "common/traffic.h"
 #include "common/wire/transport.h"
-#include "server/end_of_run.h"
+#include "server/run/end_of_run.h"
 #include "server/replicas/replica_role.h"
-#include "server/run_clock.h"
-#include "server/run_generation.h"
-#include "server/server_channels.h"
-#include "server/server_setup.h"
+#include "server/run/run_clock.h"
+#include "server/run/run_generation.h"
+#include "server/peers/server_channels.h"
+#include "server/loop/server_setup.h"
 
 namespace paceline::server {
 

@@ -1,6 +1,6 @@
 #include "server/shards/shard_peers.h"
 
-#include "server/reconnects.h"
+#include "server/peers/reconnects.h"
 
 namespace paceline::server {
 

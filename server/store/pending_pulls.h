@@ -1,6 +1,6 @@
 // Pulls that wait: for a version which the shard has not reached, or for an older state to have left
 // (store/reply_window.h). Bounded per asker: a node's threads share
-// its transfers, so more at once than pulls_max() (unread_messages_max.h) are refused.
+// its transfers, so more at once than pulls_max() (server/peers/unread_messages_max.h) are refused.
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -13,7 +13,7 @@
 
 #include "common/status.h"
 #include "common/wire/messages.h"
-#include "server/peer.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 

@@ -43,7 +43,7 @@
 #include "common/instant.h"
 #include "common/pause.h"
 #include "common/wire/messages.h"
-#include "server/peer.h"
+#include "server/peers/peer.h"
 #include "server/store/shard.h"
 
 namespace paceline::server {

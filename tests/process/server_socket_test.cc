@@ -8,7 +8,7 @@
 #include "common/params/model_file.h"
 #include "common/report/run_summary.h"
 #include "common/wire/shared_memory.h"
-#include "server/run_directory.h"
+#include "server/run/run_directory.h"
 #include "tests/process/scripted_node.h"
 #include "tests/unit/temp_folder.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/wire/messages.h"
-#include "server/reliable_channel.h"
+#include "server/peers/reliable_channel.h"
 #include "tests/sim/counting.h"
 #include "tests/sim/network.h"
 

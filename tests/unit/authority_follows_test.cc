@@ -4,7 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <future>
 
-#include "server/background_thread.h"
+#include "server/loop/background_thread.h"
 #include "server/replicas/replicated_background.h"
 #include "tests/unit/saving_run.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/background_thread.h"
+#include "server/loop/background_thread.h"
 
 namespace paceline::server {
 namespace {

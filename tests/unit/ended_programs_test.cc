@@ -1,5 +1,5 @@
 // What a server is told on a descriptor of the programs that have ended.
-#include "server/ended_programs.h"
+#include "server/run/ended_programs.h"
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "server/background.h"
+#include "server/loop/background.h"
 
 namespace paceline::server {
 

@@ -1,5 +1,5 @@
 // Who is let into a run, and when somebody has been silent for too long.
-#include "server/membership.h"
+#include "server/peers/membership.h"
 
 #include <catch2/catch.hpp>
 #include <optional>

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/peer.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 

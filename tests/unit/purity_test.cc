@@ -44,7 +44,7 @@ const std::map<std::string, Own> kOwn = {
     {"server/replicas",
      {{"cstdio", "unordered_map"},
       {"common/hex.h", "common/pause.h", "common/wire/messages.h", "common/wire/transport.h",
-       "common/wire/unread.h", "server/peer.h", "server/seconds_text.h", "server/replicas/etcd.h",
+       "common/wire/unread.h", "server/peers/peer.h", "server/run/seconds_text.h", "server/replicas/etcd.h",
        "server/replicas/event_log.h", "server/replicas/followed_log.h", "server/replicas/leader_lease.h",
        "server/replicas/replica_role.h", "server/replicas/shard_lease.h",
        "server/replicas/uncommitted_outputs.h"}}}};

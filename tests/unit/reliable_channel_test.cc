@@ -1,5 +1,5 @@
 // What two servers say to each other over connections that break.
-#include "server/reliable_channel.h"
+#include "server/peers/reliable_channel.h"
 
 #include <catch2/catch.hpp>
 

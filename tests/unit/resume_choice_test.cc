@@ -6,8 +6,8 @@
 #include "common/config/load.h"
 #include "common/network/network.h"
 #include "common/report/run_summary.h"
-#include "server/resume.h"
-#include "server/run_directory.h"
+#include "server/run/resume.h"
+#include "server/run/run_directory.h"
 #include "tests/unit/checkpoint_fixture.h"
 #include "tests/unit/temp_folder.h"
 

@@ -1,7 +1,7 @@
 // Who talks to a shard in tests.
 #pragma once
 
-#include "server/peer.h"
+#include "server/peers/peer.h"
 
 namespace paceline::server {
 

@@ -1,7 +1,7 @@
 // A shard and a node whose connection broke: what it says again counts once.
 #include <catch2/catch.hpp>
 
-#include "server/shard_service.h"
+#include "server/service/shard_service.h"
 #include "tests/unit/outbox_fixture.h"
 #include "tests/unit/store_fixture.h"
 

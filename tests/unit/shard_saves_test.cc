@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "common/config/load.h"
-#include "server/shard_service.h"
+#include "server/service/shard_service.h"
 #include "tests/unit/checkpoint_fixture.h"
 #include "tests/unit/errands.h"
 #include "tests/unit/outbox_fixture.h"

@@ -1,5 +1,5 @@
 // A shard's conversation: who may say what, what is answered now, later or never.
-#include "server/shard_service.h"
+#include "server/service/shard_service.h"
 
 #include <catch2/catch.hpp>
 

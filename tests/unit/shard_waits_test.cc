@@ -1,7 +1,7 @@
 // What a shard says it waits for. Time, and who was last seen when, are the test's.
 #include <catch2/catch.hpp>
 
-#include "server/shard_service.h"
+#include "server/service/shard_service.h"
 #include "tests/unit/outbox_fixture.h"
 #include "tests/unit/store_fixture.h"
 

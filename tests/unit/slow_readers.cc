@@ -14,7 +14,7 @@
 
 #include "common/encode/encode.h"
 #include "common/random.h"
-#include "server/shard_service.h"
+#include "server/service/shard_service.h"
 #include "tests/unit/store_fixture.h"
 
 namespace paceline::server {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/shard_service.h"
+#include "server/service/shard_service.h"
 #include "server/store/reply_window.h"
 #include "tests/unit/outbox_fixture.h"
 #include "tests/unit/store_fixture.h"

@@ -1,5 +1,5 @@
 // What a server shows of its run where lines are written, in a file or a pipe.
-#include "server/status_display.h"
+#include "server/run/status_display.h"
 
 #include <catch2/catch.hpp>
 #include <sstream>

@@ -1,5 +1,5 @@
 // Who cannot be sent to: lost at once when a message was dropped, when it has fallen silent otherwise.
-#include "server/unreachable.h"
+#include "server/peers/unreachable.h"
 
 #include <catch2/catch.hpp>
 

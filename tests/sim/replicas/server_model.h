@@ -17,7 +17,7 @@
 #include <string>
 
 #include "server/replicas/replica_role.h"
-#include "server/server_channels.h"
+#include "server/peers/server_channels.h"
 #include "tests/sim/replicas/acknowledged.h"
 #include "tests/sim/replicas/replica_faults.h"
 #include "tests/sim/replicas/replica_state.h"
