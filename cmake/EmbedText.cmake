@@ -1,5 +1,5 @@
-# cmake -DIN=file -DOUT=file.cc -DNAME=function -P EmbedText.cmake: a source file whose function paceline::NAME() is the text
-# of IN. A raw string, so that nothing of the text is escaped, and the compiler caches it like any other source.
+# cmake -DIN=file -DOUT=file.cc -DNAME=function -P EmbedText.cmake: a source file whose function paceline::NAME() is the
+# text of IN. A raw string, so that nothing of the text is escaped, and the compiler caches it like any other source.
 file(READ ${IN} text)
 string(FIND "${text}" ")paceline\"" end)
 if(NOT end EQUAL -1)

@@ -1,9 +1,10 @@
-# What of CUDA is here. What computes on a GPU (worker/model/cuda) needs the CUDA Toolkit with its compiler and cuBLAS, and
-# cuDNN; its test on a fake GPU (tests/fake_cuda) needs their headers alone. Sets
+# What of CUDA is here. What computes on a GPU (worker/model/cuda) needs the CUDA Toolkit with its compiler and cuBLAS,
+# and cuDNN; its test on a fake GPU (tests/fake_cuda) needs their headers alone. Sets
 #   PACELINE_CUDA_FOUND          the back end is built
 #   PACELINE_CUDA_HEADERS_FOUND  its test is built; paceline_cuda_headers is the target
-# A toolkit in a place of its own: -DCUDAToolkit_ROOT=..., or nvcc on PATH, or CUDACXX. cuBLAS and cuDNN in places of their
-# own, as Python's packages have them: -DCUBLAS_INCLUDE_DIR, -DCUDA_cublas_LIBRARY, -DCUDNN_INCLUDE_DIR, -DCUDNN_LIBRARY.
+# A toolkit in a place of its own: -DCUDAToolkit_ROOT=..., or nvcc on PATH, or CUDACXX. cuBLAS and cuDNN in places of
+# their own, as Python's packages have them: -DCUBLAS_INCLUDE_DIR, -DCUDA_cublas_LIBRARY, -DCUDNN_INCLUDE_DIR,
+# -DCUDNN_LIBRARY.
 set(PACELINE_CUDA OFF CACHE STRING "Gradients on a GPU: ON, OFF or AUTO (when CUDA and cuDNN are found)")
 set_property(CACHE PACELINE_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT PACELINE_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -81,8 +82,8 @@ function(paceline_cuda_kernels name file)
   add_library(${name} STATIC ${file})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE CUDA::cudart)
-  # Relaxed: a kernel may call what is constexpr, which our random numbers and dropout rules are. No product is contracted
-  # with a sum: a step on a GPU is, to the bit, what the host's loops make of the gradient.
+  # Relaxed: a kernel may call what is constexpr, which our random numbers and dropout rules are. No product is
+  # contracted with a sum: a step on a GPU is, to the bit, what the host's loops make of the gradient.
   target_compile_options(${name} PRIVATE --expt-relaxed-constexpr --fmad=false -Xcompiler=-Wall,-Wextra,-Wshadow)
   if(PACELINE_WERROR)
     target_compile_options(${name} PRIVATE -Werror=all-warnings -Xcompiler=-Werror)

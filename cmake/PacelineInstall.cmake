@@ -1,5 +1,5 @@
-# cmake --install: the programs, libpaceline.so and its header, and how others find it: find_package(paceline), which gives
-# the target paceline::paceline, and pkg-config.
+# cmake --install: the programs, libpaceline.so and its header, and how others find it: find_package(paceline), which
+# gives the target paceline::paceline, and pkg-config.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -11,7 +11,8 @@ if(TARGET paceline_cuda)
 endif()
 install(TARGETS paceline_shared EXPORT paceline LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
   NAMELINK_COMPONENT library)
-install(FILES include/paceline/data.h include/paceline/paceline.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/paceline COMPONENT library)
+install(FILES include/paceline/data.h include/paceline/paceline.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/paceline
+  COMPONENT library)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/paceline)
 install(EXPORT paceline NAMESPACE paceline:: FILE pacelineConfig.cmake DESTINATION ${package} COMPONENT library)

@@ -6,9 +6,9 @@ elseif(NOT PACELINE_SANITIZE)
   set(PACELINE_COLD -O0)
 endif()
 
-# paceline_library(NAME [COLD | NOT_PRECOMPILED] sources... [PUBLIC libs...] [PRIVATE libs...]): one folder's idea as one static library,
-# with the project's include root, warnings and sanitizers. A library's link line is its list of permitted dependencies.
-# NOT_PRECOMPILED: what it links to brings compiler options of its own.
+# paceline_library(NAME [COLD | NOT_PRECOMPILED] sources... [PUBLIC libs...] [PRIVATE libs...]): one folder's idea as
+# one static library, with the project's include root, warnings and sanitizers. A library's link line is its list of
+# permitted dependencies. NOT_PRECOMPILED: what it links to brings compiler options of its own.
 # COLD: nothing in it is called once an iteration or for every parameter; a release build optimises it less and `check`
 # not at all, which takes three quarters of the time to compile.
 function(paceline_library name)
@@ -35,7 +35,8 @@ function(paceline_program name)
   paceline_precompiled(${name} product)
 endfunction()
 
-# What may be linked into a shared library, as libpaceline.so and the module for GPUs. No other definition takes a function's place, so it is optimised as it is without.
+# What may be linked into a shared library, as libpaceline.so and the module for GPUs. No other definition takes a
+# function's place, so it is optimised as it is without.
 function(paceline_position_independent target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE -fno-semantic-interposition)
@@ -51,8 +52,8 @@ function(paceline_options target)
   # GCC 14 at -O1 takes what an empty std::optional holds for used (GCC bug 80635); GCC 12 says what is.
   target_compile_options(${target} PRIVATE
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-maybe-uninitialized>)
-  # Of what it inlines from a precompiled header it no longer knows that it is the standard library's: the same overlap by
-  # other names.
+  # Of what it inlines from a precompiled header it no longer knows that it is the standard library's: the same overlap
+  # by other names.
   if(PACELINE_PRECOMPILE)
     target_compile_options(${target} PRIVATE
       "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>")

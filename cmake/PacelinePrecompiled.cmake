@@ -1,12 +1,13 @@
-# Precompiled headers, with PACELINE_PRECOMPILE: the standard library's are parsed once for each set of compiler options,
-# and Catch2's with them for the tests. No source relies on it: each includes what it uses, as the preset `debug`,
-# which has none, shows.
+# Precompiled headers, with PACELINE_PRECOMPILE: the standard library's are parsed once for each set of compiler
+# options, and Catch2's with them for the tests. No source relies on it: each includes what it uses, as the preset
+# `debug`, which has none, shows.
 set(PACELINE_PRECOMPILED_HEADERS
   <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <deque> <filesystem> <fstream>
   <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string>
   <string_view> <thread> <tuple> <unordered_map> <unordered_set> <utility> <variant> <vector>)
 
-# paceline_precompiled_owner(KIND [options...] [HEADERS headers...]): the headers of one KIND, compiled with these options.
+# paceline_precompiled_owner(KIND [options...] [HEADERS headers...]): the headers of one KIND, compiled with these
+# options.
 function(paceline_precompiled_owner kind)
   if(NOT PACELINE_PRECOMPILE)
     return()

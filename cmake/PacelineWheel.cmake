@@ -1,5 +1,5 @@
-# pip install ./python (python/pyproject.toml): where the library is installed already, and is one that the package finds and can use,
-# none is built. PACELINE_BUNDLE builds one all the same, for a wheel that goes elsewhere.
+# pip install ./python (python/pyproject.toml): where the library is installed already, and is one that the package
+# finds and can use, none is built. PACELINE_BUNDLE builds one all the same, for a wheel that goes elsewhere.
 set(PACELINE_IS_INSTALLED FALSE)
 if(SKBUILD AND NOT PACELINE_BUNDLE)
   # It is loaded just as the package does.

@@ -1,5 +1,6 @@
-// What only the nodes of one formation know (server/authority/formations.h), in a run with keys: the authority draws it and
-// tells them over connections that CURVE protects. By it they know each other (worker/mesh/seal.h). It is in no log.
+// What only the nodes of one formation know (server/authority/formations.h), in a run with keys: the authority draws it
+// and tells them over connections that CURVE protects. By it they know each other (worker/mesh/seal.h). It is in no
+// log.
 #pragma once
 
 #include <string.h>

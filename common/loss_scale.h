@@ -1,6 +1,6 @@
-// LossScale: what of float16's loss scaling (worker/model/loss_scaler.h) is state of a run. Each worker has one of its own,
-// says it with each report, and is told it with each grant: so who resumes a run, or takes a lost worker's place, goes on
-// with it. The authority keeps it, and a checkpoint does.
+// LossScale: what of float16's loss scaling (worker/model/loss_scaler.h) is state of a run. Each worker has one of its
+// own, says it with each report, and is told it with each grant: so who resumes a run, or takes a lost worker's place,
+// goes on with it. The authority keeps it, and a checkpoint does.
 #pragma once
 
 #include <cmath>

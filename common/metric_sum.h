@@ -1,5 +1,5 @@
-// MetricSum: a sum of Metrics that goes on, of which differences are taken. What nobody has counted is in it, and takes the
-// accuracy of the differences that it is in, and of no other.
+// MetricSum: a sum of Metrics that goes on, of which differences are taken. What nobody has counted is in it, and takes
+// the accuracy of the differences that it is in, and of no other.
 //
 //   a + uncounted + b  -  (a + uncounted)  =  b, with its accuracy
 #pragma once

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Measures the parameter path, each figure beside its limit in the same run (docs/PERFORMANCE.md), prints one JSON line a
-# measurement and, at the end, tables. Builds what it needs. Wants an idle machine: by estimate an hour for the figures that
-# have a target, which come first, and two and a half to three hours for all.
+# Measures the parameter path, each figure beside its limit in the same run (docs/PERFORMANCE.md), prints one JSON line
+# a measurement and, at the end, tables. Builds what it needs. Wants an idle machine: by estimate an hour for the
+# figures that have a target, which come first, and two and a half to three hours for all.
 #   scripts/bench.sh [--targets] [--quick] [--out FILE]
 #     --targets    only the figures that have a target
 #     --quick      one server, 1 and 4 workers, 4 and 40 MB, 3 pairs: minutes
-#     --out FILE   where everything goes, as one JSON file (default build/bench.json of the checkout); the lines that are
+#     --out FILE   where everything goes, as one JSON file (default build/bench.json of the checkout); the lines that
+#                  are
 #                  already measured stand beside it while the rest is, in FILE.jsonl
-# Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once. Begun again with the same --out, it goes
-# on: what stands in FILE.jsonl, measured by the same programs with the same options, is not measured again.
-# Exit status: 0 everything was measured, 1 something failed, 2 wrong usage. A figure below its target is no failure here,
-# nor is a size that does not fit into the memory and is left out; both are said.
+# Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once. Begun again with the same
+# --out, it goes on: what stands in FILE.jsonl, measured by the same programs with the same options, is not measured
+# again. Exit status: 0 everything was measured, 1 something failed, 2 wrong usage. A figure below its target is no
+# failure here, nor is a size that does not fit into the memory and is left out; both are said.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -33,8 +34,8 @@ esac
 out=$result.jsonl
 on_signals end_whole
 
-# measure [OPTION… --] COMMAND…: once (tests/bench/once.py). Status 1 says that a figure missed its target; anything else
-# went wrong.
+# measure [OPTION… --] COMMAND…: once (tests/bench/once.py). Status 1 says that a figure missed its target; anything
+# else went wrong.
 measure() {
   local status=0 options=()
   case "$1" in

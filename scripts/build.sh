@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds one preset into build/<preset>/, programs in build/<preset>/bin/.
 #   scripts/build.sh [release|debug|check|asan|tsan] [TARGET…]      release when not said
-#     TARGET    `programs` when not said: the three, libpaceline and the examples; `all` has the tests, too, twice as much
+#     TARGET    `programs` when not said: the three, libpaceline and the examples; `all` has the tests, too, twice as
+#               much
 # Ctrl-C or SIGTERM once, or SIGHUP: the compilers are stopped. Twice: they are ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

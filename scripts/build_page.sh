@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Bundles web/src/ and the charting library into web/dist/page.html, the page of `paceline report --html`. Needs node (18 or
-# newer) and npm; a build of Paceline does not: web/dist/ is committed, and a test compares the sources with the ones it was made
-# from (docs/REPORT.md).
+# Bundles web/src/ and the charting library into web/dist/page.html, the page of `paceline report --html`. Needs node
+# (18 or newer) and npm; a build of Paceline does not: web/dist/ is committed, and a test compares the sources with the
+# ones it was made from (docs/REPORT.md).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../web"
 

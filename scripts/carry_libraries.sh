@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs what a build takes beside compilers, CMake, Ninja and Python, for a machine where nothing can be installed: to be
-# run where scripts/install_deps.sh has been, and carried along with the checkout.
+# Packs what a build takes beside compilers, CMake, Ninja and Python, for a machine where nothing can be installed: to
+# be run where scripts/install_deps.sh has been, and carried along with the checkout.
 # scripts/gpu_check.sh unpacks and uses what is in carried/.
 #   scripts/carry_libraries.sh [--programs] [DIR]
 #     --programs   the programs that gpu_check.sh runs as well, as this machine's build/release has them, so that

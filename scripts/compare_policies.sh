@@ -3,11 +3,12 @@
 # time and the nine phases of each, with the change in per cent against the first.
 #   scripts/compare_policies.sh CONFIG… [--out DIR] [--force] [--bin DIR] [key.path=value …]
 #     --out DIR   holds one run directory per configuration, named after its file (default runs/compare)
-#     --force     given twice: run all again. Else a run that succeeded, with all its nodes and the configuration it would
+#     --force     given twice: run all again. Else a run that succeeded, with all its nodes and the configuration it
+#                 would
 #                 have now, is kept; another that ended well is refused; one that did not, or that lost
 #                 nodes, is replaced
-# Missing generated data is made first. key.path=value is given to every run. Ctrl-C, SIGTERM or SIGHUP stops the run in order;
-# SIGUSR1 or SIGUSR2 has it save a checkpoint.
+# Missing generated data is made first. key.path=value is given to every run. Ctrl-C, SIGTERM or SIGHUP stops the run in
+# order; SIGUSR1 or SIGUSR2 has it save a checkpoint.
 # Exit status: 0 all succeeded, 1 a run failed, was stopped or lost nodes (nothing is run after it), 2 wrong usage or
 # configuration.
 set -uo pipefail

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Builds the libFuzzer programs (clang, under the address and the undefined-behaviour sanitizer, everything instrumented) and
-# runs one after another, at the lowest priority: codec, config, checkpoint, engine_state, cifar10 (docs/TESTING.md, Fuzzers).
+# Builds the libFuzzer programs (clang, under the address and the undefined-behaviour sanitizer, everything
+# instrumented) and runs one after another, at the lowest priority: codec, config, checkpoint, engine_state, cifar10
+# (docs/TESTING.md, Fuzzers).
 #   scripts/fuzz.sh [--seconds N] [NAME …]      each for 180 seconds; all when none is named
-# A program goes on from what it has found worth keeping, build/fuzz/corpus/NAME; at first that is a few inputs that are right, or
-# nothing. Prints how many inputs each has run, and the edges (cov) and features (ft) of the code that they reach. What fails
-# stays: build/fuzz/found-NAME-…, to be run again by `build/fuzz/tests/NAME_fuzz_libfuzzer FILE`.
-# Ctrl-C, SIGTERM or SIGHUP stops it. Exit status: 0 nothing was found, 1 something was, or it was stopped or could not be built, 2 wrong
-# usage.
+# A program goes on from what it has found worth keeping, build/fuzz/corpus/NAME; at first that is a few inputs that are
+# right, or nothing. Prints how many inputs each has run, and the edges (cov) and features (ft) of the code that they
+# reach. What fails stays: build/fuzz/found-NAME-…, to be run again by `build/fuzz/tests/NAME_fuzz_libfuzzer FILE`.
+# Ctrl-C, SIGTERM or SIGHUP stops it. Exit status: 0 nothing was found, 1 something was, or it was stopped or could not
+# be built, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"

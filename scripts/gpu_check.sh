@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What has to be looked at on a machine with a GPU. Builds with CUDA, of a machine where nothing can be installed with what
-# scripts/carry_libraries.sh packed; prints one JSON line a measurement and, at the end, a table of what was measured, what it
-# should be, and whether it is.
-#   scripts/gpu_check.sh [--only PART,…] [--cell] [--build-only] [--carried-programs] [--carried DIR] [--out DIR] [--quick]
+# What has to be looked at on a machine with a GPU. Builds with CUDA, of a machine where nothing can be installed with
+# what scripts/carry_libraries.sh packed; prints one JSON line a measurement and, at the end, a table of what was
+# measured, what it should be, and whether it is.
+#   scripts/gpu_check.sh [--only PART,…] [--cell] [--build-only] [--carried-programs] [--carried DIR] [--out DIR]
+#   [--quick]
 #                        [--demanded] [--part-seconds N] [--data CIFAR10_DIR] [--iterations N] [--learning-rate LR]
 #                        [--model M,…] [--batch N,…] [--precision P,…] [--refresh-clocks N,…] [--profile]
 #     PART  gradients   each layer's and both networks', held to the reference back end on inputs drawn afresh
@@ -10,23 +11,26 @@
 #           loss        50 steps of training beside the CPU's
 #           step        a step beside PyTorch's, a command for each model, precision and batch; --profile: and PyTorch's
 #                       kernels, into DIR/pytorch_kernels.txt
-#           torch       loops of PyTorch's own on the GPU, through paceline.torch, beside plain ones; skipped where there is no PyTorch
+#           torch       loops of PyTorch's own on the GPU, through paceline.torch, beside plain ones; skipped where
+#                       there is no PyTorch
 #           threads     1, 2 and 4 threads on one GPU, and one through the server beside the loop without it
 #           cell        one cell of the DTSSP experiment, 16 workers, 100,000 iterations (--iterations), at
 #                           --learning-rate (default 1e-5; gpu_cell.py says why); 8 minutes are its limit
 #     --cell              the cell, too, which is not in what is run when no part is named
 #     --carried-programs  what carry_libraries.sh --programs packed, instead of a build
 #     --carried DIR       where that is (default carried)
-#     --out DIR           where lines.jsonl and logs go (default build/gpu_check); begun again, what its lines have is kept
+#     --out DIR           where lines.jsonl and logs go (default build/gpu_check); begun again, what its lines have is
+#                         kept
 #     --quick             fewer rounds
 #     --demanded          of the step only what has a target
 #     --part-seconds N    ends a command of a part that takes longer
-#     --model, --batch    of the step (default cifar_cnn, resnet50, cifar_cnn_small, resnet20; 128 and 1024, of resnet50 128)
+#     --model, --batch    of the step (default cifar_cnn, resnet50, cifar_cnn_small, resnet20; 128 and 1024, of resnet50
+#                         128)
 #     --precision P,…     of the step (default all four, of resnet50 bf16), of the threads and the cell (default tf32)
 #     --refresh-clocks N,…  of the step through the server (default 1 and null)
 # Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once.
-# Exit status: 0 all is well; 1 something in the table is not, measured now or before, or could not be measured; 2 wrong usage;
-# 77 there is no GPU that can be used, and why is said.
+# Exit status: 0 all is well; 1 something in the table is not, measured now or before, or could not be measured; 2 wrong
+# usage; 77 there is no GPU that can be used, and why is said.
 # shellcheck disable=SC2317 # the parts are called by name
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -101,13 +105,13 @@ gradients() { # the seed of a failure is in what Catch2 prints
   checked gradients "gradients against the reference" "$out/gpu_test.log" "$build/tests/gpu_test" --rng-seed time
 }
 
-# Without the two CIFAR networks: minutes longer, and their kernels are those of the small network of the_loss_of_training*,
-# which has their layers. Of a library's kernels memcheck alone looks at what they do; racecheck and synccheck are slow where
-# libraries try their algorithms, and have fewer cases.
-# initcheck learns what was written from the copies and from the kernels that it instruments, so it can leave out no kernel
-# that writes what ours read; and whether it sees all ways in which a library's kernels write is not known. So it has the
-# cases of a thread cache, in which all kernels are ours, and no filter. That a step's own kernels read nothing that was not written
-# is what the fake GPU holds them to: its memory is NaN until then.
+# Without the two CIFAR networks: minutes longer, and their kernels are those of the small network of
+# the_loss_of_training*, which has their layers. Of a library's kernels memcheck alone looks at what they do; racecheck
+# and synccheck are slow where libraries try their algorithms, and have fewer cases.
+# initcheck learns what was written from the copies and from the kernels that it instruments, so it can leave out no
+# kernel that writes what ours read; and whether it sees all ways in which a library's kernels write is not known. So it
+# has the cases of a thread cache, in which all kernels are ours, and no filter. That a step's own kernels read nothing
+# that was not written is what the fake GPU holds them to: its memory is NaN until then.
 sanitizer() {
   local tool sanitizer ours=() cases few cache
   cache='own_gradients_on_a_gpu*,steps_with_a_state_on_a_gpu*'
@@ -138,7 +142,8 @@ torch() {
 
 loss() { measure tests/bench/loss_beside_cpu.py --bin "$bin"; }
 
-# What is demanded comes first, and each of these is kept when it is over: all of them take longer than a machine may be had.
+# What is demanded comes first, and each of these is kept when it is over: all of them take longer than a machine may be
+# had.
 step() {
   local m p b one asked batches how=(--bin "$bin" ${quick:+--rounds 5} --server $((${quick:+-4} + 7)))
   for one in ${refresh_clocks//,/ }; do how+=(--refresh-clocks "$one"); done

@@ -2,11 +2,13 @@
 # Installs what Paceline needs to build, run and test, as Debian packages. Does nothing when all is there.
 #   scripts/install_deps.sh [--browser] [--etcd] [--plots] [--python] [--slurm] [--spark] [--check]
 #     --browser   what only a test needs, too: Chromium, in which the page of `paceline report --html` is looked at
-#     --etcd      what only a test needs, too: etcd, which decides who serves a shard. Debian's package starts a server of
+#     --etcd      what only a test needs, too: etcd, which decides who serves a shard. Debian's package starts a server
+#                 of
 #                 its own, on ports 2379 and 2380 of this machine alone; the test does not use that one
 #     --plots     what scripts/plot_run.py needs, too: pandas and matplotlib; and Pillow, with which
 #                 scripts/make_screenshots.sh packs its pictures
-#     --python    what only tests need, too: PyTorch, JAX, ONNX and the like, as tests/requirements.txt has them, in an environment
+#     --python    what only tests need, too: PyTorch, JAX, ONNX and the like, as tests/requirements.txt has them, in an
+#                 environment
 #                 of Python's, build/python; and protobuf for Python
 #     --slurm     what only a test needs, too: Slurm, of which the test starts one of its own, as its user
 #     --spark     what only a test needs, too: Java, for Spark, which is among those of --python
@@ -30,8 +32,8 @@ done
 packages=(
   # tool chain
   g++ cmake ninja-build mold pkgconf ccache git
-  # libraries: transport, encryption between nodes, headers on the wire, event loop, log, YAML, command line, JSON, CPU kernels, checksums,
-  # pictures
+  # libraries: transport, encryption between nodes, headers on the wire, event loop, log, YAML, command line, JSON, CPU
+  # kernels, checksums, pictures
   libzmq3-dev cppzmq-dev libsodium-dev protobuf-compiler libprotobuf-dev libboost-dev libspdlog-dev libyaml-cpp-dev libcli11-dev
   nlohmann-json3-dev libdnnl-dev libxxhash-dev libjpeg-dev libpng-dev
   # tests

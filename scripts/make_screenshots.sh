@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Makes the pictures of the documents again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (about a
-# minute each), their page, and that in a headless Chromium, light, dark and, light alone, as on a phone: its top (report-*.png),
-# and the clock gaps and some steps of DTSSP (steps-*.png). And once more DTSSP, whose live page is looked at when half of it is done
-# (live-*.png).
+# Makes the pictures of the documents again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds
+# (about a minute each), their page, and that in a headless Chromium, light, dark and, light alone, as on a phone: its
+# top (report-*.png), and the clock gaps and some steps of DTSSP (steps-*.png). And once more DTSSP, whose live page is
+# looked at when half of it is done (live-*.png).
 #   scripts/make_screenshots.sh [--out DIR] [--runs DIR] [--bin DIR] [key.path=value …]
 #     --out DIR    where the pictures go (default docs/images)
-#     --runs DIR   where the runs are (default runs/screenshots); those that are there and have this configuration are kept
+#     --runs DIR   where the runs are (default runs/screenshots); those that are there and have this configuration are
+#                  kept
 # key.path=value is given to every run: emulate.base_step=500ms gives a slow machine more time. Needs
 # scripts/install_deps.sh --browser --plots. A picture has at most 200 kB, since every clone of the repository has it.
-# Exit status: 0 the pictures are made, 1 a run failed, was stopped or is invalid, or a picture is too large, 2 wrong usage or
-# something is missing.
+# Exit status: 0 the pictures are made, 1 a run failed, was stopped or is invalid, or a picture is too large, 2 wrong
+# usage or something is missing.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -21,8 +22,8 @@ read_arguments "--out folder" "--runs folder" "--bin folder" key=value -- "$@"
 on_signals pass_on pass_on_save
 
 configs=("$root/configs/bsp.yaml" "$root/configs/dtssp.yaml" "$root/configs/asp.yaml")
-# 100 iterations of each worker, whose real steps are a small part of the emulated time on two busy cores, too. Adam has no
-# momentum, which gradients that are not quite new would mislead in so short a run.
+# 100 iterations of each worker, whose real steps are a small part of the emulated time on two busy cores, too. Adam has
+# no momentum, which gradients that are not quite new would mislead in so short a run.
 settings=(
   "data.path=$root/data/synthetic"
   train.model=layers 'train.layers=[{kind: flatten}, {kind: dense, out: 64}, {kind: relu}, {kind: dense, out: 10}]'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs a build as a Debian package: programs, library, header, Python package, example configurations, the scripts that start
-# runs, man pages and completions.
+# Packs a build as a Debian package: programs, library, header, Python package, example configurations, the scripts that
+# start runs, man pages and completions.
 #   scripts/package.sh [--build DIR] [--out DIR]
 #     --build DIR   the build to pack, made by scripts/build.sh (default build/release)
 #     --out DIR     where to (default DIR/package of the build): paceline_VERSION_ARCHITECTURE.deb

@@ -5,8 +5,8 @@
 #     --out DIR   run directory, not one that holds a run (default runs/quickstart of the checkout, which is replaced);
 #                 paths in key.path=value are relative to the checkout
 # Of an installed package it only makes data and trains, in runs/ and data/ of the folder that it is called in.
-# Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped, a run with its model kept. Twice: it is ended at once.
-# SIGUSR1 or SIGUSR2: a checkpoint of the run is saved, and everything goes on.
+# Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped, a run with its model kept. Twice: it is ended at
+# once. SIGUSR1 or SIGUSR2: a checkpoint of the run is saved, and everything goes on.
 set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

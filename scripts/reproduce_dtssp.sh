@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The experiment of the DTSSP paper (Kim and Rhee 2019) beside its published figures (docs/EXPERIMENTS.md): learning time
-# (Table 1) and where it goes (Fig. 9, 10) of BSP, SSP(3) and DTSSP, and of SSP(10), a random walk in [3, 10] and ASP, with
-# 4 nodes x 1, 2, 4 threads; the threshold's path; what the result owes to the cluster that is assumed; and accuracies
-# (Table 2) with the time to reach one, of training runs that are cut to the budget. The cluster is that of
+# The experiment of the DTSSP paper (Kim and Rhee 2019) beside its published figures (docs/EXPERIMENTS.md): learning
+# time (Table 1) and where it goes (Fig. 9, 10) of BSP, SSP(3) and DTSSP, and of SSP(10), a random walk in [3, 10] and
+# ASP, with 4 nodes x 1, 2, 4 threads; the threshold's path; what the result owes to the cluster that is assumed; and
+# accuracies (Table 2) with the time to reach one, of training runs that are cut to the budget. The cluster is that of
 # configs/dtssp_paper.yaml.
 #   scripts/reproduce_dtssp.sh [--out DIR] [--bin DIR] [--seeds N] [--iterations N] [--sweep-iterations N]
 #                              [--training-iterations N] [--target ACC] [--learning-rate LR] [--more] [PART …]
@@ -20,9 +20,10 @@
 #     trains all 100,000 iterations of the named cells on CIFAR-10 (POLICY: bsp, ssp3, dtssp, ssp10, walk; all with
 #     threads 1, 2, 4 and seeds 1 to 5 when none is named: many days), and compares those that have ended
 #     --refresh-clocks   null (default, the paper's caches), or another number of clocks: cells of their own
-# Resumable: a run that succeeded with the configuration it would have now is kept, and so is one that diverged: the same seed
-# would do it again. One that failed counts in the tables as censored; one that left no result is named above them.
-# Ctrl-C, SIGTERM or SIGHUP stops the run in order. Exit status: 0 all runs succeeded, 1 some did not, 2 wrong usage.
+# Resumable: a run that succeeded with the configuration it would have now is kept, and so is one that diverged: the
+# same seed would do it again. One that failed counts in the tables as censored; one that left no result is named above
+# them. Ctrl-C, SIGTERM or SIGHUP stops the run in order. Exit status: 0 all runs succeeded, 1 some did not, 2 wrong
+# usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -58,8 +59,8 @@ mkdir -p "$out" || fail "cannot create $out" 1
 on_signals pass_on pass_on_save
 failed=0
 
-# overrides_of POLICY: sets `overrides` to what it changes in configs/dtssp_paper.yaml. ASP cannot leave its parameters unread,
-# and BSP applies version by version (docs/SYNC.md), also where a sweep has all others apply on arrival.
+# overrides_of POLICY: sets `overrides` to what it changes in configs/dtssp_paper.yaml. ASP cannot leave its parameters
+# unread, and BSP applies version by version (docs/SYNC.md), also where a sweep has all others apply on arrival.
 overrides=()
 overrides_of() {
   local fixed=(sync.threshold_min=null sync.threshold_max=null)
@@ -74,10 +75,10 @@ overrides_of() {
   esac
 }
 
-# simulate RUN [key.path=value …]: has it made, unless it is there, beside others: as many at a time as there are processors.
-# simulated: waits for all of them; `ended` are the runs with a result, in their order, also those that failed; `lost` those
-# without one, which it names. A simulation is one thread. No other process is begun between two of them: bash may lose a
-# SIGINT that comes just as one ends that it waits for in a $(…).
+# simulate RUN [key.path=value …]: has it made, unless it is there, beside others: as many at a time as there are
+# processors. simulated: waits for all of them; `ended` are the runs with a result, in their order, also those that
+# failed; `lost` those without one, which it names. A simulation is one thread. No other process is begun between two of
+# them: bash may lose a SIGINT that comes just as one ends that it waits for in a $(…).
 at_once=$(nproc)
 under_way=() ended=() lost=() keep_diverged=1
 simulate() {
@@ -121,7 +122,8 @@ simulated() {
   lost=()
 }
 
-# compared NAME RUN…: what may be said of these runs, in $out/NAME.json; with `report_options` as well, where a part has some.
+# compared NAME RUN…: what may be said of these runs, in $out/NAME.json; with `report_options` as well, where a part has
+# some.
 report_options=()
 compared() {
   local name=$1
@@ -133,8 +135,8 @@ compared() {
 }
 tables() { python3 "$root/scripts/lib/dtssp_tables.py" "$@" || failed=1; }
 
-# each_policy NAME "POLICY…" [key.path=value …]: these with every seed, and what may be said of all of them together. Seed by
-# seed, so that whole pairs are there as soon as they can be.
+# each_policy NAME "POLICY…" [key.path=value …]: these with every seed, and what may be said of all of them together.
+# Seed by seed, so that whole pairs are there as soon as they can be.
 each_policy() {
   local name=$1 policies=$2 policy seed overrides
   shift 2
@@ -191,8 +193,8 @@ sweep() {
 # How training runs are made: gradients that are computed, in the virtual time of the assumed cluster.
 training=(simulate.mode=training simulate.metric.final_accuracy=null)
 
-# Table 2 as far as the budget goes: a small network on generated data, mini-batches of 16, windows short enough for DTSSP
-# to have some, and eight tests on the way, for the time to accuracy.
+# Table 2 as far as the budget goes: a small network on generated data, mini-batches of 16, windows short enough for
+# DTSSP to have some, and eight tests on the way, for the time to accuracy.
 table2() {
   local threads data="$out/data" policies="bsp ssp3 dtssp" report_options=(--target "$target")
   if [ ! -e "$data/test_batch.bin" ]; then

@@ -7,14 +7,15 @@
 #     --resume DIR   go on with the run in DIR from its newest whole checkpoint, by DIR/config.yaml; what all daemons
 #                    must agree on cannot be changed
 #     --resume-or-start
-#                    go on with the run in the run directory where it holds a checkpoint, else begin it: the same command
+#                    go on with the run in the run directory where it holds a checkpoint, else begin it: the same
+#                    command
 #                    each time
 #     --tcp          use the endpoints of the configuration; without it the daemons of this machine meet on ipc sockets
 #     --bin DIR      where the programs are (default build/release/bin)
-# Ctrl-C, SIGTERM or a terminal that closes: the run stops in order and keeps its model. Ctrl-C or SIGTERM twice: everything
-# is ended at once. SIGUSR1 or SIGUSR2: a checkpoint is saved, and the run goes on.
-# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration; where a run is to be resumed:
-# 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it has another configuration.
+# Ctrl-C, SIGTERM or a terminal that closes: the run stops in order and keeps its model. Ctrl-C or SIGTERM twice:
+# everything is ended at once. SIGUSR1 or SIGUSR2: a checkpoint is saved, and the run goes on.
+# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration; where a run is to be
+# resumed: 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it has another configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -38,8 +39,9 @@ for program in paceline paceline-server paceline-worker; do
   [ -x "$bin/$program" ] || fail "$bin/$program is not there; build it with scripts/build.sh"
 done
 
-# The effective configuration is worked out once and given to every daemon. `get` reads one key of it. The data are looked
-# at here, too, and the model that a run begins with: one line says what is wrong with them, where every node would say it.
+# The effective configuration is worked out once and given to every daemon. `get` reads one key of it. The data are
+# looked at here, too, and the model that a run begins with: one line says what is wrong with them, where every node
+# would say it.
 checks=(--data)
 [ -z "$resume" ] || checks+=(--resume)
 [ -n "$resume$resume_or_start" ] || checks+=(--init)

@@ -1,28 +1,32 @@
 #!/usr/bin/env bash
 # Runs one configuration in a Slurm allocation: inside salloc, or as the body of an sbatch script, which ends with
 #   exec scripts/run_slurm.sh CONFIG [OPTION …] [key.path=value …]
-#     --out DIR        run directory (default run.out of the configuration, else runs/<run.name>), on a file system that all
+#     --out DIR        run directory (default run.out of the configuration, else runs/<run.name>), on a file system that
+#                      all
 #                      hosts share; a job array's tasks have one each, DIR/<task>
 #     --force          replace what an earlier run left in it; a run that ended well only when given twice
 #     --resume-or-start
-#                      go on with the run in the run directory where it holds a checkpoint, else begin it. A job that Slurm
+#                      go on with the run in the run directory where it holds a checkpoint, else begin it. A job that
+#                      Slurm
 #                      has requeued does so without being told
-#     --requeue        on SIGUSR1 or SIGUSR2 the run stops with its state saved, and Slurm is asked to begin the job again
-#     --interface NAME the network interface of each server by which the nodes reach it (default: the host's address that
+#     --requeue        on SIGUSR1 or SIGUSR2 the run stops with its state saved, and Slurm is asked to begin the job
+#                      again
+#     --interface NAME the network interface of each server by which the nodes reach it (default: the host's address
+#     that
 #                      Slurm has)
 #     --srun OPTIONS   more options for the srun that starts a node
 #     --doctor         start nothing; let `paceline doctor` look at each daemon's place
 #     --bin DIR        where the programs are (default build/release/bin)
-# The job's tasks are places for daemons. With as many as there are servers and nodes each has its own, servers first; with
-# fewer the servers lie beside nodes. The checkout, the run directory and the data are at the same path on every host.
-# The script chooses cluster.endpoints, new keys for the run where the configuration says nothing of its security, as many
-# threads as a task has processors where it does not name cluster.threads_per_node, and checkpoint.every=10m where it has
-# no checkpoints.
-# SIGUSR1 or SIGUSR2, to this script (sbatch --signal=B:USR1@90) or to its steps (--signal=USR1@90): a checkpoint is saved, and
-# the run goes on. SIGTERM, as Slurm sends it when time runs out, on scancel and on preemption: the run stops, with its
-# state saved. Ctrl-C: the same, and twice: at once.
-# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration; where a run is to be resumed:
-# 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it has another configuration.
+# The job's tasks are places for daemons. With as many as there are servers and nodes each has its own, servers first;
+# with fewer the servers lie beside nodes. The checkout, the run directory and the data are at the same path on every
+# host. The script chooses cluster.endpoints, new keys for the run where the configuration says nothing of its security,
+# as many threads as a task has processors where it does not name cluster.threads_per_node, and checkpoint.every=10m
+# where it has no checkpoints.
+# SIGUSR1 or SIGUSR2, to this script (sbatch --signal=B:USR1@90) or to its steps (--signal=USR1@90): a checkpoint is
+# saved, and the run goes on. SIGTERM, as Slurm sends it when time runs out, on scancel and on preemption: the run
+# stops, with its state saved. Ctrl-C: the same, and twice: at once.
+# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration; where a run is to be
+# resumed: 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it has another configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [ ! -e "$root/scripts/lib/slurm.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # sbatch itself was given this file, and copied it
@@ -129,15 +133,15 @@ for ((k = 1; k < ${SLURM_HET_SIZE:-1}; k++)); do # each component is a job of it
   name=SLURM_JOB_ID_HET_GROUP_$k
   jobs+=,${!name}
 done
-# step_at PLACE NAME: fills the array `step`, an srun of one task there. It may use all of the job's memory on that host. That
-# another task has ended, or failed, is no reason to end it.
+# step_at PLACE NAME: fills the array `step`, an srun of one task there. It may use all of the job's memory on that
+# host. That another task has ended, or failed, is no reason to end it.
 step_at() {
   step=(srun --nodes=1 --ntasks=1 "--nodelist=${place_host[$1]}" "--job-name=$2" --mem=0 --export=ALL
     --kill-on-bad-exit=0 --no-kill --wait=0)
   [ -z "${place_group[$1]}" ] || step+=("--het-group=${place_group[$1]}")
 }
-# Steps side by side: one that has its place alone takes its processors and no more, or the next would wait for them; one that
-# lies beside others takes none away.
+# Steps side by side: one that has its place alone takes its processors and no more, or the next would wait for them;
+# one that lies beside others takes none away.
 alone_at() { step_at "$@" && step+=(--exact "--cpus-per-task=${place_cpus[$1]}"); }
 beside_at() { step_at "$@" && step+=(--overlap); }
 
@@ -217,7 +221,8 @@ training_began() {
   [ "$(stat -c %s "$out/server.log" 2>/dev/null)" -ge "$said" ] 2>/dev/null || said=0 # it was begun anew
   tail -c "+$((said + 1))" "$out/server.log" 2>/dev/null | grep -qs 'training begins\|training goes on'
 }
-# signal_daemon N SIGNAL: by scancel, not by srun, which makes of a SIGTERM or SIGHUP of its own the sudden end of its step.
+# signal_daemon N SIGNAL: by scancel, not by srun, which makes of a SIGTERM or SIGHUP of its own the sudden end of its
+# step.
 step_name() { if [ "$1" -lt "$shards" ]; then echo "shard-$1"; else echo "node-$(($1 - shards))"; fi; }
 signal_daemon() {
   local id
@@ -256,7 +261,8 @@ begin_again() {
 }
 [ -z "$requeue" ] || [ -z "$asked_early" ] || begin_again
 
-# launch SECONDS PROGRAM INPUT ARGUMENT…: as `step` says. A process group of its own each: Ctrl-C reaches this script alone.
+# launch SECONDS PROGRAM INPUT ARGUMENT…: as `step` says. A process group of its own each: Ctrl-C reaches this script
+# alone.
 launch() {
   setsid "${step[@]}" bash "$root/scripts/lib/slurm_task.sh" "$folders" "$1" "$bin/$2" -- "${@:4}" <"$files/$3.tar" &
   pids+=($!)

@@ -7,20 +7,22 @@
 #     --dir DIR     the built checkout on every host (default: the same path as here)
 #     --ssh COMMAND how a host is reached (default: ssh -o BatchMode=yes)
 #     --resume-or-start
-#                   go on with the run in run.out where the first server's host has a checkpoint of it, else begin it: the
+#                   go on with the run in run.out where the first server's host has a checkpoint of it, else begin it:
+#                   the
 #                   same command each time
 # cluster.endpoints must name the server hosts as the nodes reach them. Data must be at data.path on every node.
-# The connections are protected: by the keys in the folder security.keys of every host where the configuration names one,
-# else by new keys for this run, of which each host gets its part (its own secrets and the others' public keys). Only
-# security.allow_insecure=true runs without. What a host is given, configuration and keys, lies in a new folder of its own
-# under its /tmp (or TMPDIR) for as long as the run lasts.
-# The run directory is run.out on every host; the authority's (first server) holds the reports, whose phase table is printed at
-# the end. With run.trace=true the parts of the trace that other hosts have are copied there when the run is over, and trace.json
-# is made of all.
-# Ctrl-C, SIGTERM or a terminal that closes: the run stops in order and keeps its model. Ctrl-C or SIGTERM twice: the daemons
-# are ended at once. Three times: so are the connections. SIGUSR1 or SIGUSR2: a checkpoint is saved, and the run goes on.
-# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration; where a run is to be resumed:
-# 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it has another configuration.
+# The connections are protected: by the keys in the folder security.keys of every host where the configuration names
+# one, else by new keys for this run, of which each host gets its part (its own secrets and the others' public keys).
+# Only security.allow_insecure=true runs without. What a host is given, configuration and keys, lies in a new folder of
+# its own under its /tmp (or TMPDIR) for as long as the run lasts.
+# The run directory is run.out on every host; the authority's (first server) holds the reports, whose phase table is
+# printed at the end. With run.trace=true the parts of the trace that other hosts have are copied there when the run is
+# over, and trace.json is made of all.
+# Ctrl-C, SIGTERM or a terminal that closes: the run stops in order and keeps its model. Ctrl-C or SIGTERM twice: the
+# daemons are ended at once. Three times: so are the connections. SIGUSR1 or SIGUSR2: a checkpoint is saved, and the run
+# goes on. Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration; where a run is
+# to be resumed: 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it has another
+# configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -69,8 +71,8 @@ nodes=${#workers[@]}
 quoted=$(printf '%q' "$dir")
 run_dir=$(printf '%q' "$out") log=$(printf '%q' "$out/server.log")
 mapfile -t every_host <<<"$(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u)"
-# Servers that only their own host would reach, though the run has several: at a loopback address, or, as on a stock Debian,
-# at a name that leads to one there.
+# Servers that only their own host would reach, though the run has several: at a loopback address, or, as on a stock
+# Debian, at a name that leads to one there.
 warn_of_loopback() {
   local endpoints host address k
   [ ${#every_host[@]} -gt 1 ] || return 0
@@ -89,8 +91,8 @@ warn_of_loopback() {
   done
 }
 warn_of_loopback
-# A daemon runs in its ssh session, whose input, a pipe for each, says which signals it is to get, one to a line. Its end
-# is a TERM, so that a broken connection leaves nothing running there. The session ends when nobody holds its output
+# A daemon runs in its ssh session, whose input, a pipe for each, says which signals it is to get, one to a line. Its
+# end is a TERM, so that a broken connection leaves nothing running there. The session ends when nobody holds its output
 # any more: the one who reads its input must not.
 pipes=$(mktemp -d /tmp/paceline.XXXXXX) || fail "cannot create a folder for pipes" 1
 inputs=()
@@ -127,8 +129,8 @@ finish() {
 }
 trap finish EXIT
 
-# make_folder HOST: a new folder of ours alone, whose name nobody could foresee: /tmp is everybody's. What a login prints
-# comes first.
+# make_folder HOST: a new folder of ours alone, whose name nobody could foresee: /tmp is everybody's. What a login
+# prints comes first.
 make_folder() {
   local folder
   # shellcheck disable=SC2086
@@ -166,8 +168,8 @@ parts_of() {
 }
 # this_run FILE: in a condition for the authority's host, whether that file in the run directory is of this run.
 this_run() { echo "$run_dir/$1 -nt $(printf '%q' "${folders[${servers[0]}]}/run.yaml")"; }
-# fetch_trace HOST FOLDER: its parts that are newer than its part of the configuration, into a new folder here. Whatever a
-# login prints comes first; nothing else of what it sends is taken.
+# fetch_trace HOST FOLDER: its parts that are newer than its part of the configuration, into a new folder here. Whatever
+# a login prints comes first; nothing else of what it sends is taken.
 fetch_trace() {
   local names sent part folder
   folder=$(printf '%q' "${folders[$1]}")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Simulates many random schedules: the core under faults (sync_sim_test), with two servers of each shard (replica_sim_test),
-# saved and resumed (sync_resume_test), and who of a shard's replicas serves (leader_lease_test), each over the same range of
-# seeds and, before it, those that have failed once (tests/sim/kept_seeds.h). Prints how long each took and the seeds that
-# fail, with the command that runs one of them alone.
+# Simulates many random schedules: the core under faults (sync_sim_test), with two servers of each shard
+# (replica_sim_test), saved and resumed (sync_resume_test), and who of a shard's replicas serves (leader_lease_test),
+# each over the same range of seeds and, before it, those that have failed once (tests/sim/kept_seeds.h). Prints how
+# long each took and the seeds that fail, with the command that runs one of them alone.
 #   scripts/simulate_seeds.sh [COUNT] [FIRST]      COUNT seeds (10000) from FIRST (1) on; with FIRST without those kept
-# Builds these programs first (debug). Ctrl-C, SIGTERM or SIGHUP stops it. Exit status: 0 no seed fails, 1 one does, or it was stopped
-# or could not be built, 2 wrong usage.
+# Builds these programs first (debug). Ctrl-C, SIGTERM or SIGHUP stops it. Exit status: 0 no seed fails, 1 one does, or
+# it was stopped or could not be built, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"

@@ -1,21 +1,26 @@
 #!/usr/bin/env bash
-# Holds the simulator to real runs (docs/EXPERIMENTS.md): calibrates it on a real SSP run, then, without fitting anything
-# again, predicts other thresholds, policies and speeds, runs those for real as well, and prints wall time, barrier time and
-# pulls of each pair with the error; and of the cell in which DTSSP follows what is learned its threshold, window by window.
-# Resumable: a real run that succeeded with the configuration it would have now is kept.
+# Holds the simulator to real runs (docs/EXPERIMENTS.md): calibrates it on a real SSP run, then, without fitting
+# anything again, predicts other thresholds, policies and speeds, runs those for real as well, and prints wall time,
+# barrier time and pulls of each pair with the error; and of the cell in which DTSSP follows what is learned its
+# threshold, window by window. Resumable: a real run that succeeded with the configuration it would have now is kept.
 #   scripts/simulator_vs_reality.sh [--quick] [--calibrations N] [--out DIR] [--bin DIR] [CELL …] [key.path=value …]
-#     --quick     four cells of half the length: about three minutes instead of a good twenty; of cells that are named, those
+#     --quick     four cells of half the length: about three minutes instead of a good twenty; of cells that are named,
+#                 those
 #                 that learn and those as it is keep theirs
-#     --calibrations N   how many calibrating runs, each with a seed of its own, every cell is predicted from (1 to 99, default 1)
-#     --out DIR   holds the real runs, the simulated ones (CELL-simulated; CELL-trained in training mode; after the first
+#     --calibrations N   how many calibrating runs, each with a seed of its own, every cell is predicted from (1 to 99,
+#                        default 1)
+#     --out DIR   holds the real runs, the simulated ones (CELL-simulated; CELL-trained in training mode; after the
+#                 first
 #                 calibrating run CELL-simulated-2 and so on) and pairs.json (default runs/reality)
-#     CELL        ssp1, ssp10, bsp, dtssp, asp, ssp-even, ssp-steep, bsp-steep, dtssp-steep; dtssp-learns (with calibrating
-#                 runs of its own, about two minutes in all); and, of two workers whose speeds nothing emulates, so that the
+#     CELL        ssp1, ssp10, bsp, dtssp, asp, ssp-even, ssp-steep, bsp-steep, dtssp-steep; dtssp-learns (with
+#                 calibrating
+#                 runs of its own, about two minutes in all); and, of two workers whose speeds nothing emulates, so that
+#                 the
 #                 calibrating run's trace says how long they compute, ssp1-as-it-is, bsp-as-it-is, asp-as-it-is (about
 #                 half a minute each); all when none is named
-# key.path=value is given to every run. Missing generated data is made first. Ctrl-C, SIGTERM or SIGHUP stops the run in order.
-# Exit status: 0 every pair was compared (a figure beyond its target is no failure here), 1 a run failed, was stopped or lost
-# nodes, 2 wrong usage or configuration.
+# key.path=value is given to every run. Missing generated data is made first. Ctrl-C, SIGTERM or SIGHUP stops the run in
+# order. Exit status: 0 every pair was compared (a figure beyond its target is no failure here), 1 a run failed, was
+# stopped or lost nodes, 2 wrong usage or configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -46,9 +51,10 @@ calibration_of() {
 # numbered NAME N: the first has no number.
 numbered() { echo "$1$([ "$2" -eq 1 ] || echo "-$2")"; }
 
-# What a cell changes in its configuration. A calibrating run has a seed of its own, so that nothing of its chances is in
-# what is predicted. A run of reality.yaml learns next to nothing, and LPR is noise: dtssp gets bounds at which every window
-# raises the threshold, 3 to 10. dtssp-learns has the paper's bounds, 5 and -5 %, and an upper end that hides no decision.
+# What a cell changes in its configuration. A calibrating run has a seed of its own, so that nothing of its chances is
+# in what is predicted. A run of reality.yaml learns next to nothing, and LPR is noise: dtssp gets bounds at which every
+# window raises the threshold, 3 to 10. dtssp-learns has the paper's bounds, 5 and -5 %, and an upper end that hides no
+# decision.
 overrides_of() {
   local steep="emulate.slowdown=[1,1.25,1.5,2]" none="sync.threshold=null"
   local dtssp="sync.policy=dtssp sync.lpr.increase_above=-95 sync.lpr.decrease_below=-99"
@@ -75,8 +81,8 @@ overrides_of() {
 for cell in "${cells[@]}"; do
   if [[ "$cell" = calibration* ]] || ! overrides_of "$cell" >/dev/null; then fail "no cell '$cell' (see --help)"; fi
 done
-# arguments_of CELL: the array `arguments`, all that its configuration is given. --quick halves what reality.yaml has: half as
-# long, the one that learns would learn half as much, and those as it is are short.
+# arguments_of CELL: the array `arguments`, all that its configuration is given. --quick halves what reality.yaml has:
+# half as long, the one that learns would learn half as much, and those as it is are short.
 arguments_of() {
   read -ra arguments <<<"$(overrides_of "$1")"
   [ -z "$quick" ] || [[ "$(config_of "$1")" != */reality.yaml ]] || arguments+=("train.total_iterations=192")
@@ -128,9 +134,9 @@ real() {
   [ -z "$lost" ] || fail "$cell lost $lost, see $run" 1
 }
 
-# simulated CELL N: the configuration of its real run in virtual time, costs from the Nth calibrating run, and the accuracy,
-# which dtssp follows, from that run's curve. trained CELL N: the same in training mode, in which accuracy is that of real
-# gradients.
+# simulated CELL N: the configuration of its real run in virtual time, costs from the Nth calibrating run, and the
+# accuracy, which dtssp follows, from that run's curve. trained CELL N: the same in training mode, in which accuracy is
+# that of real gradients.
 simulated() {
   local calibration
   calibration=$(numbered "$(calibration_of "$1")" "$2")

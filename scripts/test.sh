@@ -3,7 +3,8 @@
 #   scripts/test.sh [check | sanitize | all]      check when not said
 #     check       one build without a sanitizer; every promise at least once. At most 20 minutes on two cores.
 #     sanitize    the address + undefined sanitizer, then the thread sanitizer, over what they can add to. At most 35.
-#     all         everything: longer random runs, more faults, the browser, etcd, Slurm, Spark, plots, PyTorch, JAX, mutants, then both sanitizers
+#     all         everything: longer random runs, more faults, the browser, etcd, Slurm, Spark, plots, PyTorch, JAX,
+#                 mutants, then both sanitizers
 # At its end it names the slowest ten builds and tests and the time that all took. Where a test fails the exit status is
 # ctest's. Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once.
 set -euo pipefail

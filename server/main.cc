@@ -23,8 +23,8 @@
 #include "server/run/ended_programs.h"
 #include "server/run/resume.h"
 #include "server/run/run_directory.h"
-#include "server/server.h"
 #include "server/run/status_display.h"
+#include "server/server.h"
 
 namespace paceline::server {
 namespace {

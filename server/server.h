@@ -74,8 +74,8 @@ class Server {
   // Asks for the orderly end: at the authority the run stops with its model kept, status "stopped"; another
   // shard has the authority do so. Thread: any; not from a signal handler.
   void request_stop(const std::string& reason);
-  // The program that was to be that node has ended, and how ("status 1"): where training has not begun, and the node has
-  // not joined, nobody waits for it. Of other nodes their connections say what became of them. Thread: any.
+  // The program that was to be that node has ended, and how ("status 1"): where training has not begun, and the node
+  // has not joined, nobody waits for it. Of other nodes their connections say what became of them. Thread: any.
   void program_ended(NodeId node, const std::string& how);
   // Another shard than the authority goes without waiting for the run's end, which thereby fails: as one that
   // can serve no longer. Thread: any.

@@ -19,7 +19,7 @@ enum class EventKind : std::uint32_t {
   kFinishArrives,    // a: worker
   kComputeBegins,    // a: worker                parameters and mini-batch are there
   kComputeEnds,      // a: worker
-  kPushSent,       // a: worker                its local apply is done
+  kPushSent,         // a: worker                its local apply is done
   kPushArrives,      // a: shard, b: worker      whole; at shard 0 the report after it
   kPartArrives,      // a: shard, b: worker      of a push: nothing follows before the rest is there
   kPushTaken,        // a: shard, b: worker      by the server's loop
@@ -31,7 +31,7 @@ enum class EventKind : std::uint32_t {
   kDecisionApplied,  // a: shard, b: decision
   kPullArrives,      // a: shard, b: pull
   kPullTaken,        // a: shard, b: pull
-  kReplySent,      // a: shard, b: pull
+  kReplySent,        // a: shard, b: pull
   kAnswerArrives,    // a: shard, b: pull        parameters
   kUnchanged,        // a: shard, b: pull        the news that there is nothing newer
   kReduced,          // a: worker                the next version is there, at its node

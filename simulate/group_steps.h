@@ -21,7 +21,8 @@ class GroupSteps {
   virtual ~GroupSteps() = default;
 
   // The worker of `node` begins its step of `clock` at `begins`, and would take `length` if it had the network and its
-  // own samples for itself. Once all of its group have begun: when each of them is done, from the group's first node on.
+  // own samples for itself. Once all of its group have begun: when each of them is done, from the group's first node
+  // on.
   struct Done {
     NodeId first;
     std::vector<Ticks> ends;

@@ -6,8 +6,8 @@
 //   stage 1      |F0|F1|F2|B2  |B1  |B0  |
 //
 // Assumed: a worker takes simulate.compute's time for its own samples of the whole network, so a stage takes its share
-// of the products and elements (costs_by_products), of all samples of the group; a third of it is the forward pass. Micro-batches take as long as they
-// have samples.
+// of the products and elements (costs_by_products), of all samples of the group; a third of it is the forward pass.
+// Micro-batches take as long as they have samples.
 //
 // Thread: one.
 #pragma once

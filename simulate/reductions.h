@@ -1,13 +1,13 @@
-// Reductions: a simulated run's all-reduce (exchange.kind: allreduce), of stages one each. The tables are the daemons' own
-// (common/schedule/), on the links of simulate.network; bucket after bucket, where daemons have several under way that are
-// there (worker/allreduce/bucket_sums.h).
+// Reductions: a simulated run's all-reduce (exchange.kind: allreduce), of stages one each. The tables are the daemons'
+// own (common/schedule/), on the links of simulate.network; bucket after bucket, where daemons have several under way
+// that are there (worker/allreduce/bucket_sums.h).
 //
 //   a node's threads compute  |..........b1.....b0|        of each bucket, when its gradient is final
 //   its exchange thread                  |b1 |    |b0 |apply
 //
 // Assumed: a third of a computation is the forward pass; the backward pass takes each layer for as long as it has
-// products. Buckets of one step do not disturb each other on the links, and a round of local steps is final at its end. So
-// is the gradient of a stage, of which each micro-batch has a part; and what stages send does not disturb sums.
+// products. Buckets of one step do not disturb each other on the links, and a round of local steps is final at its end.
+// So is the gradient of a stage, of which each micro-batch has a part; and what stages send does not disturb sums.
 //
 // Thread: one.
 #pragma once
@@ -31,8 +31,8 @@ class Reductions {
   // Errors: those of planners and checker, which validated configurations do not have.
   static Result<Reductions> begin(const Plan& plan);
 
-  // A thread of `node` has its gradient, which it computed from `begins` to `ends`. Once every thread of every node that it
-  // sums with has (common/config/reducing.h): when the next version is there, of each of these.
+  // A thread of `node` has its gradient, which it computed from `begins` to `ends`. Once every thread of every node
+  // that it sums with has (common/config/reducing.h): when the next version is there, of each of these.
   struct There {
     NodeId node;
     Ticks at;

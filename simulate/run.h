@@ -20,8 +20,8 @@ struct SimulatedRun {
 
 // Simulates `config`. `trace`: the directory of a real run whose computations are drawn from (trace.h).
 // `tasks`: what is trained in training mode; null: the configuration's network on data.path. On the calling
-// thread, but for members of norm groups (worker/model/group_trainers.h), and pure but for reading files: the same arguments give the
-// same outcome, bit for bit.
+// thread, but for members of norm groups (worker/model/group_trainers.h), and pure but for reading files: the same
+// arguments give the same outcome, bit for bit.
 // Errors: those of make_plan(), read_trace(), make_network_tasks() and World::run().
 Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<std::filesystem::path>& trace = {},
                               TaskFactory* tasks = nullptr);

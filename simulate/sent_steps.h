@@ -23,10 +23,10 @@ struct SentStep {
   std::string fault;  // what was not finite: then no gradient of it comes
   Version computed_version;
   Revision computed_revision;
-  std::int64_t own_updates = 0;                   // in the parameters that it computed with, besides
-  Ticks left;                                     // all of the push, or the report alone
+  std::int64_t own_updates = 0;                  // in the parameters that it computed with, besides
+  Ticks left;                                    // all of the push, or the report alone
   std::optional<std::uint32_t> pull_after = {};  // sent right after the push, which each shard takes first
-  Ticket pull_ticket = 0;                         // of that: its place may be another's by now
+  Ticket pull_ticket = 0;                        // of that: its place may be another's by now
 };
 
 // A clock, as events carry it.

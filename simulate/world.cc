@@ -174,8 +174,7 @@ void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp,
     if (!fault.empty()) authority_.note_fault(shard, worker, stamp, std::move(fault));
   }
   const std::optional<std::uint32_t> pull_after =
-      sent.pull_after && pulls_[*sent.pull_after].ticket == sent.pull_ticket ? sent.pull_after
-                                                                               : std::nullopt;
+      sent.pull_after && pulls_[*sent.pull_after].ticket == sent.pull_ticket ? sent.pull_after : std::nullopt;
   if (shard == kAuthority) {
     authority_.gradient_arrived(shard, worker, stamp, now);
     authority_.reported(worker, stamp, now);

@@ -35,8 +35,8 @@ namespace paceline::simulate {
 // Thread: one.
 class World {
  public:
-  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, `pipelines`: of stages, `norms`: of norm
-  // groups; else nullptr.
+  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, `pipelines`: of stages, `norms`: of
+  // norm groups; else nullptr.
   World(const Plan& plan, Computation& computation, Watcher* watcher = nullptr,
         Reductions* reductions = nullptr, Pipelines* pipelines = nullptr, NormGroups* norms = nullptr);
   World(const World&) = delete;

@@ -55,8 +55,8 @@ std::optional<MeasuredTimes> measured_times(std::span<const WorkerPhases> worker
 // N_a of these runs: that of one worker with one local step; nullopt: there is none, or it never got there.
 std::optional<std::int64_t> serial_mini_batches(std::span<const RoundsNeeded> runs);
 
-// Whether it never got there although of `iterations`, which all workers of a run share, each had as many mini-batches as
-// one worker alone needed.
+// Whether it never got there although of `iterations`, which all workers of a run share, each had as many mini-batches
+// as one worker alone needed.
 bool without_gain(std::int64_t serial, const RoundsNeeded& run, std::int64_t iterations);
 
 // What runs that never got there lacked: how many `iterations` give each worker of the largest of them as

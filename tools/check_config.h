@@ -1,6 +1,6 @@
 // `paceline check-config FILE [key.path=value …]`: says whether a configuration is one, before any daemon
-// starts; with --data, whether its data set is one, with --init whether train.init_from names a model for it, with --resume
-// whether a run that goes on may have it.
+// starts; with --data, whether its data set is one, with --init whether train.init_from names a model for it, with
+// --resume whether a run that goes on may have it.
 #pragma once
 
 #include <iosfwd>
@@ -24,8 +24,8 @@ struct CheckConfigOptions {
   bool reference = false;  // instead: configs/reference.yaml
 };
 
-// "FILE: ok", what scale and warm-up make of the rate (and what was asked for) to `out` and 0, or the error's one line to
-// `err` and 2; kExitOtherConfiguration where a resume would have to keep what it is to change.
+// "FILE: ok", what scale and warm-up make of the rate (and what was asked for) to `out` and 0, or the error's one line
+// to `err` and 2; kExitOtherConfiguration where a resume would have to keep what it is to change.
 int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostream& err);
 
 // The subcommand; when it is the one called, it stores its exit status in `exit_status`, which outlives

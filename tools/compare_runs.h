@@ -6,9 +6,10 @@
 //                               where no run has any (simulated in timing mode), training accuracies
 //
 // beside the final accuracy, and, for each group, where the time went and how old parameters were. A run that
-// is not "ok", lost nodes, was resumed, did not do all its iterations, was not evaluated or never reached the target has
-// no number in the table that needs it: it is censored, named, and keeps its group from being called better
-// (common/statistics/verdict.h). Under bsp the accuracy of a resumed one counts. Of runs of several lengths the time to an accuracy is the only table.
+// is not "ok", lost nodes, was resumed, did not do all its iterations, was not evaluated or never reached the target
+// has no number in the table that needs it: it is censored, named, and keeps its group from being called better
+// (common/statistics/verdict.h). Under bsp the accuracy of a resumed one counts. Of runs of several lengths the time to
+// an accuracy is the only table.
 #pragma once
 
 #include <array>

@@ -20,8 +20,8 @@ struct DataBenchOptions {
 };
 
 // Makes training samples as a run of the configuration would: on one thread, each part timed; then by the
-// loader's threads, with the pauses that training would make. Prints a table to `out` and returns 0; or one line to `err`: 2 for a configuration or data
-// that cannot be, 1 when a picture ended it.
+// loader's threads, with the pauses that training would make. Prints a table to `out` and returns 0; or one line to
+// `err`: 2 for a configuration or data that cannot be, 1 when a picture ended it.
 int data_bench(const DataBenchOptions& options, std::ostream& out, std::ostream& err);
 
 // The subcommand `data bench`, where `data` is the command `data`; when it is the one called, it stores its exit

@@ -16,8 +16,8 @@ namespace paceline {
 // status: 0; 2 for options that cannot be (and a folder that already holds data); 1 when writing failed.
 int data_synthesize(const SyntheticOptions& options, std::ostream& out, std::ostream& err);
 
-// The command `data` with its subcommands, `synthesize` and `bench`; when it is the one called, it stores its exit status in `exit_status`,
-// which outlives `app`.
+// The command `data` with its subcommands, `synthesize` and `bench`; when it is the one called, it stores its exit
+// status in `exit_status`, which outlives `app`.
 void add_data_synthesize(CLI::App& app, int& exit_status);
 
 }  // namespace paceline

@@ -1,7 +1,7 @@
-// `paceline doctor CONFIG [key.path=value …] [--node I | --shard K [--replica R]] [--exchange ROUNDS]`: whether this machine can
-// do its part of a run, before any daemon starts: one line for each thing that was looked at, and what to do
-// about what is wrong. Looks with the daemons' own code (configuration, endpoints, data set, run directory,
-// memory) and leaves nothing behind, but for the run that measures what an exchange costs (--exchange).
+// `paceline doctor CONFIG [key.path=value …] [--node I | --shard K [--replica R]] [--exchange ROUNDS]`: whether this
+// machine can do its part of a run, before any daemon starts: one line for each thing that was looked at, and what to
+// do about what is wrong. Looks with the daemons' own code (configuration, endpoints, data set, run directory, memory)
+// and leaves nothing behind, but for the run that measures what an exchange costs (--exchange).
 #pragma once
 
 #include <cstdint>

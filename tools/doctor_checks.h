@@ -47,9 +47,9 @@ void check_huge_pages(const RunConfig& config, Findings& findings);
 void check_libraries(Findings& findings);
 void check_processor(Findings& findings);
 
-// doctor_exchange.cc: what an exchange of the whole model costs, in times of a mini-batch, by a run of `rounds` rounds, or
-// of a minute if that is less, of which this machine does its part: those of other machines measure at the same time. The
-// run and what its daemons said stay in `run.out`.exchange, which is replaced.
+// doctor_exchange.cc: what an exchange of the whole model costs, in times of a mini-batch, by a run of `rounds` rounds,
+// or of a minute if that is less, of which this machine does its part: those of other machines measure at the same
+// time. The run and what its daemons said stay in `run.out`.exchange, which is replaced.
 struct ExchangeTrial {
   std::int64_t rounds = 1;
   std::filesystem::path programs;  // the folder of paceline-server and paceline-worker

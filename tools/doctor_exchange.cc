@@ -1,6 +1,6 @@
 // What an exchange of the model costs on this cluster: a short run under bsp, with nothing hidden. The daemons of the
-// machine's role are processes, and meet those that doctors of other machines start. One mini-batch is a round, and rates
-// are next to nothing, since nobody is to learn anything.
+// machine's role are processes, and meet those that doctors of other machines start. One mini-batch is a round, and
+// rates are next to nothing, since nobody is to learn anything.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -151,7 +151,8 @@ class Waits {
     close();
   }
 
-  // A wait within a step, of a stage or of a member of a norm group, is one span, in front of the computation that it was in.
+  // A wait within a step, of a stage or of a member of a norm group, is one span, in front of the computation that it
+  // was in.
   bool waits_in_step(const trace::WorkerSpans& worker, std::size_t i) const {
     if (!waits_in_steps_ || worker.spans[i].phase != Phase::kBarrier || i + 1 == worker.spans.size())
       return false;

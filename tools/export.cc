@@ -51,8 +51,8 @@ Status export_onnx(const std::filesystem::path& path, const ModelFile& model, co
   return write_onnx(out, network, model);
 }
 
-// What reads the other formats takes running means for what they are. Ours with a weight (batch_norm's debias) are to be divided
-// by it, so they leave divided, beside a weight of 1.
+// What reads the other formats takes running means for what they are. Ours with a weight (batch_norm's debias) are to
+// be divided by it, so they leave divided, beside a weight of 1.
 void divide_by_running_weights(const Layout& layout, std::span<float> parameters) {
   const std::string suffix = ".running_weight";
   std::map<std::string, const Tensor*> by_name;

@@ -1,4 +1,5 @@
-// `paceline export RUN --format safetensors | onnx | caffemodel --out FILE`: the final model of a run in another program's format.
+// `paceline export RUN --format safetensors | onnx | caffemodel --out FILE`: the final model of a run in another
+// program's format.
 #pragma once
 
 #include <iosfwd>

@@ -1,5 +1,6 @@
 // `paceline model FILE`: the layers of a network as a table: what each reads, what shape it gives, parameters
-// and multiply-adds of one sample; and their sums. Running statistics, which nothing trains, are counted apart. FILE is a configuration, a Caffe net or a Caffe solver.
+// and multiply-adds of one sample; and their sums. Running statistics, which nothing trains, are counted apart. FILE is
+// a configuration, a Caffe net or a Caffe solver.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What `paceline report` says of a run's pipeline: what its stages did and for whom they waited, a better cut, and, where
-// the run has a trace, a step of it as a timeline (traced_step.h). Pure.
+// What `paceline report` says of a run's pipeline: what its stages did and for whom they waited, a better cut, and,
+// where the run has a trace, a step of it as a timeline (traced_step.h). Pure.
 #pragma once
 
 #include <optional>

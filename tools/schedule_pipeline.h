@@ -1,5 +1,5 @@
-// A pipeline as text (`paceline schedule`): the cut with what each stage takes, which micro-batch each computes when, the
-// bubble, and by all-reduce what the nodes of each stage sum.
+// A pipeline as text (`paceline schedule`): the cut with what each stage takes, which micro-batch each computes when,
+// the bubble, and by all-reduce what the nodes of each stage sum.
 #pragma once
 
 #include <iosfwd>
@@ -17,7 +17,8 @@ struct PipelineCut {
 };
 
 // Of a run with a pipeline, checked. Errors: kInvalidArgument, speeds of other than its stages, or without `measure`;
-// that of balance: loop, whose model is not known here, so that else its stages are taken to be equal; a measured cut that needs more than pipeline.memory.
+// that of balance: loop, whose model is not known here, so that else its stages are taken to be equal; a measured cut
+// that needs more than pipeline.memory.
 [[nodiscard]] Status print_pipeline(const PipelineCut& how, const RunConfig& config,
                                     const NetworkSpec& network, std::ostream& out);
 

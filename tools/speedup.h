@@ -1,6 +1,6 @@
 // `paceline speedup CONFIG --out DIR --target ACC [--workers K,…] [--local-steps N,…] [--exchange S,…]
-// [--measured RUN] [key.path=value …]`: how much faster K workers with local steps reach an accuracy than one worker, and than workers that exchange each
-// gradient (sweep/speedup.h; docs/SIMULATOR.md).
+// [--measured RUN] [key.path=value …]`: how much faster K workers with local steps reach an accuracy than one worker,
+// and than workers that exchange each gradient (sweep/speedup.h; docs/SIMULATOR.md).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct SpeedupOptions {
   std::int64_t evaluate_every = 100;  // mini-batches of a worker, or each round if that is more
 };
 
-// Simulates what is not finished yet, as a sweep of training runs, then writes speedup.csv (runs), speedup_curve.csv (by
-// cost of an exchange) and speedup.html (both) into its directory and says the same on `out`. The exit status is
+// Simulates what is not finished yet, as a sweep of training runs, then writes speedup.csv (runs), speedup_curve.csv
+// (by cost of an exchange) and speedup.html (both) into its directory and says the same on `out`. The exit status is
 // that of run_sweep(), and 1 also where one worker alone never reaches the accuracy.
 int run_speedup(const SpeedupOptions& options, std::ostream& out, std::ostream& err);
 

@@ -1,6 +1,6 @@
 // For whom a node of an all-reduce waited in its sums, and for how long a new formation kept it from them, out of the
-// buckets and the decisions of a trace. A bucket ends at every node once the last one has begun it, the ones before it are done
-// and its floats have travelled:
+// buckets and the decisions of a trace. A bucket ends at every node once the last one has begun it, the ones before it
+// are done and its floats have travelled:
 //
 //   node 0   |--- bucket 0 ---|- 1 -|   waits for node 1 until that begins the bucket; the rest is the sum itself
 //   node 1         | bucket 0 |- 1 -|   has begun both together: nobody waits for it in bucket 1

@@ -36,7 +36,7 @@ class Sweep {
   int run();
 
  private:
-  Status check_points();                                   // at what is finished
+  Status check_points();                           // at what is finished
   Status start_more(sweep::Processes& processes);  // until all jobs are taken
   Status take(std::size_t point, const std::string& how, sweep::Progress& progress);
   Status keep_tables();  // in step with what is finished

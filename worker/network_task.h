@@ -46,8 +46,8 @@ Result<std::uint64_t> check_data(const RunConfig& config);
 // The layout of the network that `config` describes. Errors: those of build_network().
 Result<Layout> network_layout(const RunConfig& config);
 
-// Samples that an evaluation computes at once, at most: as many as are trained at once, so whoever has memory for that has it
-// for this, and no more than keep a back end busy.
+// Samples that an evaluation computes at once, at most: as many as are trained at once, so whoever has memory for that
+// has it for this, and no more than keep a back end busy.
 std::int64_t evaluated_at_once(const TrainSection& train);
 
 // The metric of `parameters` over the test set in config.data.path, or over train.eval_samples of it:

@@ -47,7 +47,8 @@ class Node {
   // task's fault; or the fault with which the authority ended the run. After it no socket of `context` is the node's.
   Status run();
 
-  // Whether it was granted anything, so that the run had begun; of one that was not, nothing is left behind. After run().
+  // Whether it was granted anything, so that the run had begun; of one that was not, nothing is left behind. After
+  // run().
   bool has_trained() const;
 
   // Leaves the run in order: running steps are finished (an emulated one is cut short), the servers are told,

@@ -40,9 +40,9 @@ struct NodeLog {
 Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing,
                                  LockFile lock = ::flock);
 
-// A node whose run never began, or that no server has let in, has not run: removes its log, so that a start of the corrected
-// configuration is not refused. The log's warnings are on standard error, too, other lines are lost. The folder stays, which may be another
-// node's by now, and so does a log that is continued.
+// A node whose run never began, or that no server has let in, has not run: removes its log, so that a start of the
+// corrected configuration is not refused. The log's warnings are on standard error, too, other lines are lost. The
+// folder stays, which may be another node's by now, and so does a log that is continued.
 void forget_node_log(const NodeLog& log, ExistingLog existing);
 
 }  // namespace paceline

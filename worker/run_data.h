@@ -23,15 +23,16 @@ class BadPictures;   // worker/images/image_samples.h
 class EncodedCache;  // worker/images/encoded_cache.h
 class ImageList;     // worker/images/image_list.h
 
-// Whether run.out is made where the index of pictures can lie nowhere else: by a node of the run, and not by who only looks.
+// Whether run.out is made where the index of pictures can lie nowhere else: by a node of the run, and not by who only
+// looks.
 enum class RunFolder { kMayBeMade, kAsItIs };
 
 // Thread: any after construction, but for warn_to().
 class RunData {
  public:
   // Reads the training set, or what is known of its pictures, and sees that the test set is there and whole.
-  // Errors: kInvalidArgument without a data.path, with other than data.train_samples, or with fewer samples than nodes that
-  // each have a part; those of worker/data/cifar10.h and of worker/images/image_folder.h.
+  // Errors: kInvalidArgument without a data.path, with other than data.train_samples, or with fewer samples than nodes
+  // that each have a part; those of worker/data/cifar10.h and of worker/images/image_folder.h.
   static Result<RunData> open(const RunConfig& config, RunFolder run_folder);
 
   const std::shared_ptr<const Samples>& train() const { return train_; }

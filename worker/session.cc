@@ -38,10 +38,11 @@ Threshold largest_threshold(const RunConfig& config) {
 }
 
 // Under shared memory a gradient stays in its buffer until the servers have applied it: at a grant those of
-// at most `largest threshold` clocks wait for others (docs/SYNC.md; hidden, the one before is among them), one is computed into, and two are for
-// servers that are late to say that they have applied theirs. What the thread cache keeps meanwhile are the
-// last ones, which are among these. Eager, none waits for others; a run that turns eager has enough of what
-// it needed before. Made when needed, so a large threshold costs nothing before a worker leads by that much.
+// at most `largest threshold` clocks wait for others (docs/SYNC.md; hidden, the one before is among them), one is
+// computed into, and two are for servers that are late to say that they have applied theirs. What the thread cache
+// keeps meanwhile are the last ones, which are among these. Eager, none waits for others; a run that turns eager has
+// enough of what it needed before. Made when needed, so a large threshold costs nothing before a worker leads by that
+// much.
 std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
   const auto versioned = sync::largest_threshold(engine_config(config), ApplyMode::kVersioned);
   if (read_by == ReadBy::kTransport || !versioned) return GradientBuffers::kBuffersMax;
@@ -381,7 +382,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .worker = worker,
       .layout = layout_,
       .checks_finite = reduces_ != nullptr ||
-               worker_checks_finite(config_.train.on_nan, config_.cluster.gradient_encoding),
+                       worker_checks_finite(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),
       .deadline = deadline(config_.cluster),
       .coordinator = client_,

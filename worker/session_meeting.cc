@@ -1,5 +1,5 @@
-// How the nodes of a session that talk to each other meet: each tells the authority where it listens, hears where all others do,
-// and connects to them (worker/mesh/).
+// How the nodes of a session that talk to each other meet: each tells the authority where it listens, hears where all
+// others do, and connects to them (worker/mesh/).
 #include <chrono>
 #include <utility>
 
@@ -137,8 +137,8 @@ std::optional<NodeId> Session::gone() const {
   return of_sum || channels_ == nullptr ? of_sum : channels_->gone();
 }
 
-// Its connections to the others stand until they know, too, a lease at most: to them it would be gone as well, and so they
-// would name it. How the run ended.
+// Its connections to the others stand until they know, too, a lease at most: to them it would be gone as well, and so
+// they would name it. How the run ended.
 Status Session::leave_for_another(const Status& why) {
   const std::optional<NodeId> lost = gone();
   client_.leave(why, lost);

@@ -1,5 +1,5 @@
-// A session's part in an all-reduce: the exchange it makes, what it tells the authority of it, and where those that are left
-// go on when a node is lost (server/authority/reduced_steps.h).
+// A session's part in an all-reduce: the exchange it makes, what it tells the authority of it, and where those that are
+// left go on when a node is lost (server/authority/reduced_steps.h).
 #include <utility>
 
 #include "worker/session.h"

@@ -28,7 +28,7 @@ namespace paceline::cache {
 struct FreshnessRules {
   ApplyMode apply = ApplyMode::kVersioned;     // of the grant: versioned compares versions, eager revisions
   std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
-  bool pulls_before_push = true;                     // pull_with_push(): what may go ahead of a push does
+  bool pulls_before_push = true;               // pull_with_push(): what may go ahead of a push does
   // The next grant does not wait for the push (exchange.hidden): nothing that is merely due is waited for, and what
   // is asked for with a push is for the iteration after the next.
   bool hidden = false;

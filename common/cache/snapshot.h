@@ -1,6 +1,7 @@
 // What a node knows about the parameters it holds, apart from the numbers themselves: one SliceStamp per
-// shard, or for each part of it that is asked for by itself (worker/client/shard_part.h), whose number then is the ShardId. With it the three guarantees of docs/SYNC.md, What a worker sees, are decided from data, not from
-// timing. Pure: no parameters, no I/O, no locks.
+// shard, or for each part of it that is asked for by itself (worker/client/shard_part.h), whose number then is the
+// ShardId. With it the three guarantees of docs/SYNC.md, What a worker sees, are decided from data, not from timing.
+// Pure: no parameters, no I/O, no locks.
 //
 //   process cache of a node, two shards, threads 0 and 1:
 //     slice 0: version 7, revision 30, applied [9, 7]      slice 1: version 7, revision 28, applied [8, 7]

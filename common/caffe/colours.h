@@ -29,8 +29,8 @@ Result<TensorsTaken> take_blue_first(const std::filesystem::path& path, const Ne
 Result<TensorsTaken> take_weights(const std::filesystem::path& path, const RunConfig& config,
                                   const Layout& layout, std::span<float> parameters);
 
-// What train.init_from names, in `parameters` (layout.size() floats, of `layout`): a caffemodel is one by its name, any other
-// file a model of take_parameters(). Errors: those of both.
+// What train.init_from names, in `parameters` (layout.size() floats, of `layout`): a caffemodel is one by its name, any
+// other file a model of take_parameters(). Errors: those of both.
 Result<TensorsTaken> take_init_from(const RunConfig& config, const Layout& layout,
                                     std::span<float> parameters);
 

@@ -333,7 +333,8 @@ class Walk {
 };
 
 // Of a layer that is left out the first that shares what it has is the owner.
-void pass_parameters_on(const LayerConfig& gone, const std::vector<bool>& kept, std::vector<LayerConfig>& layers) {
+void pass_parameters_on(const LayerConfig& gone, const std::vector<bool>& kept,
+                        std::vector<LayerConfig>& layers) {
   const LayerConfig* owner = nullptr;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     LayerConfig& layer = layers[i];

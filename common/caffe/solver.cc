@@ -254,8 +254,8 @@ Status apply_length(const Files& files, const Setter& setter, RunConfig& config)
     return std::max<std::int64_t>(1, iterations / config.train.local_steps);
   };
   if (files.train.data && files.train.data->batch_size > 0) {
-    // The sum of iter_size passes, divided by iter_size, is the mean over all of their samples; where labels are ignored
-    // or a batch is normalised, of passes that are each by themselves.
+    // The sum of iter_size passes, divided by iter_size, is the mean over all of their samples; where labels are
+    // ignored or a batch is normalised, of passes that are each by themselves.
     setter.set_at("train.batch_size", config.train.batch_size,
                   files.train.data->batch_size * solver.iter_size(), files.train.file,
                   files.train.data->line);

@@ -35,8 +35,8 @@ Status add_tensor(const std::string& name, const BlobProto& blob, std::size_t ra
   return Status::ok();
 }
 
-// Caffe's three blobs are sums in which a measurement counts 1 when it comes, and `fraction` of what it did at the next;
-// a buffer of ours has 1 - fraction of that.
+// Caffe's three blobs are sums in which a measurement counts 1 when it comes, and `fraction` of what it did at the
+// next; a buffer of ours has 1 - fraction of that.
 constexpr const char* kStatistics[] = {".running_mean", ".running_var", ".running_weight"};
 
 Status add_statistics(const LayerParameter& layer, ModelFile& file) {

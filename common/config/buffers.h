@@ -1,5 +1,5 @@
-// What tensors with the role buffer (common/params/layout.h) do not survive on their way to the servers: their new values
-// stand in a gradient's place. Asked of built-in networks here, of other models by worker/foreign.
+// What tensors with the role buffer (common/params/layout.h) do not survive on their way to the servers: their new
+// values stand in a gradient's place. Asked of built-in networks here, of other models by worker/foreign.
 #pragma once
 
 #include "common/config/run_config.h"

@@ -103,9 +103,9 @@ std::vector<std::string> rate_warnings(const RunConfig& config, const Given& giv
 
 // ---- epochs (epochs.cc)
 
-// Puts what epochs come to into the keys in versions and iterations; where that is not known, and a file says those, too, the
-// epochs are emptied. `notes` gets a line for each value. Errors: kInvalidArgument both are given and differ, an epoch's
-// samples or a version's are not known, or too many come out, or none.
+// Puts what epochs come to into the keys in versions and iterations; where that is not known, and a file says those,
+// too, the epochs are emptied. `notes` gets a line for each value. Errors: kInvalidArgument both are given and differ,
+// an epoch's samples or a version's are not known, or too many come out, or none.
 Status resolve_epochs(RunConfig& config, Given& given, std::vector<std::string>& notes);
 
 }  // namespace paceline::config

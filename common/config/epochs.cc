@@ -1,6 +1,6 @@
 // Keys in epochs, for schedules and lengths that do not change with the number of workers. They are made into what the
-// rest goes by, versions and iterations, once and while a configuration is loaded. What was asked for stays beside that,
-// for people: fingerprints leave it out, and a file that says both, as config.yaml does, says the same in both.
+// rest goes by, versions and iterations, once and while a configuration is loaded. What was asked for stays beside
+// that, for people: fingerprints leave it out, and a file that says both, as config.yaml does, says the same in both.
 //
 //   versions     the nearest whole number to epochs x N / (n k): N samples of an epoch, n batch_size, k the
 //                iterations of a clock (planned.h); a schedule counts mini-batches of each worker, so local steps

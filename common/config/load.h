@@ -38,7 +38,8 @@ Result<RunConfig> parse_config(std::string_view text, const std::string& source,
                                std::span<const std::string> overrides, LoadFor what = LoadFor::kDaemons,
                                std::vector<std::string>* notes = nullptr);
 
-// Where `key` is said: "my.yaml:12" or "command line"; the file alone where it is not. As load_config() has accepted both.
+// Where `key` is said: "my.yaml:12" or "command line"; the file alone where it is not. As load_config() has accepted
+// both.
 std::string source_of(const std::string& path, std::span<const std::string> overrides, std::string_view key);
 
 // The configuration that a run was recorded with, maybe by another version, and maybe cut: keys that this one
@@ -71,8 +72,8 @@ std::vector<std::pair<std::string, std::string>> effective_values(const RunConfi
 
 // Which keys must have the same value: those on which all daemons of a session agree (seed, end of the run,
 // cluster shape, sync, train, data.kind and data.augment, emulate but its cores; not paths, endpoints,
-// time-outs, log levels or keys in epochs), or of these those that a resume may not change either: all but when the run ends,
-// and where stages are cut and what they keep (Scope::kOneSession in schema.h).
+// time-outs, log levels or keys in epochs), or of these those that a resume may not change either: all but when the run
+// ends, and where stages are cut and what they keep (Scope::kOneSession in schema.h).
 enum class AgreedBy { kSession, kRun };
 
 // FNV-1a (64 bit) over these keys and their values. That of a session travels with the join, so that two

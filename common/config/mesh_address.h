@@ -1,5 +1,5 @@
-// cluster.mesh_address: at which of its addresses, and at which ports, a node listens for the other nodes of an all-reduce, a
-// pipeline or a norm group.
+// cluster.mesh_address: at which of its addresses, and at which ports, a node listens for the other nodes of an
+// all-reduce, a pipeline or a norm group.
 //
 //   "10.1.0.3"                 this address of the machine, any free port
 //   "ib0:40000-40015"          that of the interface ib0, the first free one of these ports

@@ -1,5 +1,6 @@
 // Who sums with whom in an all-reduce (exchange.kind: allreduce): all nodes, each of which is a rank; or, with
-// pipeline.stages, the nodes of the same stage, of which each group has one. Of 2 groups of 3 stages, nodes 0 1 2 and 3 4 5:
+// pipeline.stages, the nodes of the same stage, of which each group has one. Of 2 groups of 3 stages, nodes 0 1 2 and 3
+// 4 5:
 //
 //   {0, 3}   {1, 4}   {2, 5}       three all-reduces of two ranks, each of its own stage's parameters
 //

@@ -58,8 +58,8 @@ struct ClusterSection {
   // One per shard: "tcp://host:port" or "ipc://path". Server k binds endpoints[k], everybody connects to it.
   // With replicas the second ones' follow, likewise: shard k's has endpoints[shards + k].
   std::vector<std::string> endpoints = {"tcp://127.0.0.1:5555"};
-  // Where nodes that are connected to each other reach this one (mesh_address.h); null: at the address from which it reaches
-  // the server.
+  // Where nodes that are connected to each other reach this one (mesh_address.h); null: at the address from which it
+  // reaches the server.
   std::optional<std::string> mesh_address;
   std::vector<std::string> etcd;  // "http://host:port" of its members, which decide who serves; for replicas
   std::string etcd_prefix = "paceline";  // of this run's keys there
@@ -147,7 +147,8 @@ struct ExchangeSection {
   OnLoss on_loss = OnLoss::kGoOn;
   bool shard_optimizer = false;  // each node steps its own part
   std::string measured{};        // a file; empty: in run.out
-  // Rounds of local steps: the next one is granted while the last one's delta is on its way (common/sync/grants_ahead.cc).
+  // Rounds of local steps: the next one is granted while the last one's delta is on its way
+  // (common/sync/grants_ahead.cc).
   bool hidden = false;
   // In how many equal parts a delta leaves, spread over its round (common/step/grant.h); 1: at its end.
   std::uint32_t fragments = 1;

@@ -66,8 +66,8 @@ void add_pipeline(Schema& schema) {
            .effect = "With interleaved: the network is cut into so many times as many chunks as there "
                      "are stages, and a stage has every K-th of them.",
            .trade_off = "v chunks: a v-th of the bubble, v times the messages."}));
-  // A resume may change where the layers are cut (not of chunks: server/run/resume.cc) and what is kept: with the same cut the
-  // bits are the same, too.
+  // A resume may change where the layers are cut (not of chunks: server/run/resume.cc) and what is kept: with the same
+  // cut the bits are the same, too.
   keys.push_back(
       row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kOneSession,
           {.effect = "on: activations are computed again for the backward pass instead of kept, "

@@ -100,15 +100,15 @@ void add_sync(Schema& schema) {
                      "required.",
            .trade_off = "1 keeps everybody fresh, which learns best; null sends least and is what the DTSSP "
                         "paper's caches do. asp refuses null: nobody would ever pull."}));
-  keys.push_back(
-      row(PACELINE_FIELD(sync.pull_order), choice<PullOrder>(), Scope::kWholeRun,
-          {.effect =
-               "eager: whether a refresh that is merely due is asked for before the gradient or after it.",
-           .trade_off =
-               "before_push hides the way down behind the way up, where a network carries both at once; after_push "
-               "is fresher by what was applied meanwhile, the own gradient too, and takes less processor "
-               "time. auto: after_push where the nodes and one shard share a machine and have more threads "
-               "computing than it has cores."}));
+  keys.push_back(row(
+      PACELINE_FIELD(sync.pull_order), choice<PullOrder>(), Scope::kWholeRun,
+      {.effect = "eager: whether a refresh that is merely due is asked for before the gradient or after it.",
+       .trade_off =
+           "before_push hides the way down behind the way up, where a network carries both at once; "
+           "after_push "
+           "is fresher by what was applied meanwhile, the own gradient too, and takes less processor "
+           "time. auto: after_push where the nodes and one shard share a machine and have more threads "
+           "computing than it has cores."}));
   keys.push_back(
       by_policy(row(PACELINE_FIELD(sync.apply), choice<ApplyMode>(), Scope::kWholeRun,
                     {.effect = "versioned: gradients of a clock are applied together, in worker order; "

@@ -36,9 +36,9 @@ class Given {
 // Fills in the defaults of sync.apply and sync.combine that follow from the policy.
 void resolve(RunConfig& config, const Given& given);
 
-// Of deltas of local steps: where train.optimizer.lr is not given, sgd has that which averages what the workers have come
-// to, 1 under combine: mean and each delta's share of it, 1 / workers, under each. After resolve() and whatever else
-// may give an inner optimizer.
+// Of deltas of local steps: where train.optimizer.lr is not given, sgd has that which averages what the workers have
+// come to, 1 under combine: mean and each delta's share of it, 1 / workers, under each. After resolve() and whatever
+// else may give an inner optimizer.
 void resolve_outer_rate(RunConfig& config, const Given& given);
 
 // The first contradiction, in the one-line form of every configuration error; kInvalidArgument.

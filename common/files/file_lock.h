@@ -22,9 +22,9 @@ struct FileLock {
 // flock(2), or what stands in for it.
 using LockFile = int (*)(int descriptor, int operation);
 
-// Makes the file where it is missing, or where its holder removes it meanwhile; what is in it stays. Where the file system has no locks the caller may
-// go on without one: `warning`. Errors: kFailedPrecondition somebody holds it; kUnavailable it cannot be
-// opened.
+// Makes the file where it is missing, or where its holder removes it meanwhile; what is in it stays. Where the file
+// system has no locks the caller may go on without one: `warning`. Errors: kFailedPrecondition somebody holds it;
+// kUnavailable it cannot be opened.
 Result<FileLock> lock_file(const std::filesystem::path& file, LockFile lock = ::flock);
 
 }  // namespace paceline

@@ -165,9 +165,9 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 3
 Result<NetworkSpec> build_network(const RunConfig& config);
 
 // Fills `parameters` (layout.size() floats), a pure function of seed and tensor. Where the layer says nothing
-// else (FillerConfig), weights are uniform in +-1 / sqrt(inputs), a third of the variance that keeps a signal's (LeCun et al., "Efficient BackProp", 1998,
-// section 4.6), biases 0. He's variance is six times as large; under stale gradients its first steps
-// overshoot.
+// else (FillerConfig), weights are uniform in +-1 / sqrt(inputs), a third of the variance that keeps a signal's (LeCun
+// et al., "Efficient BackProp", 1998, section 4.6), biases 0. He's variance is six times as large; under stale
+// gradients its first steps overshoot.
 void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::span<float> parameters);
 
 }  // namespace paceline

@@ -1,6 +1,6 @@
 // Stages: a network cut into contiguous parts of its topological order, each to be computed on a node of its own
-// (docs/PIPELINES.md); or into several times as many chunks, of which each node has every K-th (common/schedule/pipeline.h).
-// Nothing is run to find out shapes.
+// (docs/PIPELINES.md); or into several times as many chunks, of which each node has every K-th
+// (common/schedule/pipeline.h). Nothing is run to find out shapes.
 //
 // What passes from a stage to the next are all values that are made before the cut and read after it. A value that
 // only a later stage reads is carried along.
@@ -28,8 +28,8 @@ struct StageSpec {
   Range parameters;                  // of the layout, where it is laid out by stages
 };
 
-// Whether a training loop of one's own says where its model is cut, so that nothing is cut here (pipeline.balance: loop):
-// by hand, without a list.
+// Whether a training loop of one's own says where its model is cut, so that nothing is cut here (pipeline.balance:
+// loop): by hand, without a list.
 bool cut_by_loop(const StageBalance& balance);
 
 // What stages keep between passes.
@@ -39,9 +39,9 @@ struct KeptByStages {
   std::int64_t more_vectors = 0;       // of its parameters, besides those that it computes with
 };
 
-// Cuts `network` into `chunks` times as many parts. Errors: kInvalidArgument, as "got ..., expected ...", more parts than
-// layers with parameters; by hand: not one number for each part, one without layers or without parameters, layers that
-// do not add up. `kept`: read for a balance of memory.
+// Cuts `network` into `chunks` times as many parts. Errors: kInvalidArgument, as "got ..., expected ...", more parts
+// than layers with parameters; by hand: not one number for each part, one without layers or without parameters, layers
+// that do not add up. `kept`: read for a balance of memory.
 Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::uint32_t stages,
                                                const StageBalance& balance, const KeptByStages& kept,
                                                std::uint32_t chunks = 1);
@@ -60,8 +60,8 @@ StageSpec whole_network(const NetworkSpec& network);
 // Of a validated run: its stages, or their chunks in the network's order; one without a pipeline. Errors as above, and
 // micro-batches of which the schedule has no plan.
 Result<std::vector<StageSpec>> stages_of_run(const RunConfig& config, const NetworkSpec& network);
-// Lays the parameters out stage by stage, of each its chunks one after the other, so that what a node holds is one range.
-// As many parts as `stages` lie so already. Gives the parts as they lie then.
+// Lays the parameters out stage by stage, of each its chunks one after the other, so that what a node holds is one
+// range. As many parts as `stages` lie so already. Gives the parts as they lie then.
 std::vector<StageSpec> lay_out_by_stages(NetworkSpec& network, const std::vector<StageSpec>& parts,
                                          std::uint32_t stages);
 // By stage, the range of its parts' parameters in a network that is laid out so.

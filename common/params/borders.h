@@ -1,5 +1,5 @@
-// Where a vector may be cut so that no tensor is: an optimizer that sums over whole tensors (trust_ratio.h) then has each in
-// one place.
+// Where a vector may be cut so that no tensor is: an optimizer that sums over whole tensors (trust_ratio.h) then has
+// each in one place.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct Borders {
   auto operator<=>(const Borders&) const = default;
 };
 
-// Of the tensors of `range`, whose ends are such, counted from its begin. None under an optimizer that steps each element by
-// itself.
+// Of the tensors of `range`, whose ends are such, counted from its begin. None under an optimizer that steps each
+// element by itself.
 inline Borders borders_of(const Layout& layout, Range range, const OptimizerSection& optimizer) {
   if (!measures_tensors(optimizer.kind)) return {};
   Borders borders{{0}};
@@ -31,8 +31,8 @@ inline Borders borders_of(const Layout& layout, Range range, const OptimizerSect
   return borders;
 }
 
-// Where a cut at `place` of the vector is made; there are borders. Between two of them at the upper one where it is further
-// than `share` of the way from the lower: half is the nearest. Rises with `place`.
+// Where a cut at `place` of the vector is made; there are borders. Between two of them at the upper one where it is
+// further than `share` of the way from the lower: half is the nearest. Rises with `place`.
 inline std::int64_t cut_at(const std::vector<std::int64_t>& borders, std::int64_t place, double share) {
   const auto upper = std::lower_bound(borders.begin(), borders.end(), place);
   if (upper == borders.begin() || *upper == place) return *upper;

@@ -98,7 +98,7 @@ std::uint64_t Layout::hash() const {
 const Tensor* Layout::tensor_at(std::int64_t index) const {
   if (index < 0 || index >= size_) return nullptr;
   const auto after = std::upper_bound(tensors_.begin(), tensors_.end(), index,
-                                       [](std::int64_t i, const Tensor& t) { return i < t.offset; });
+                                      [](std::int64_t i, const Tensor& t) { return i < t.offset; });
   return &*std::prev(after);
 }
 

@@ -30,8 +30,9 @@ struct TensorTraits {
                               // part of the way, at most 1
   double decay_factor = 1.0;  // times the weight decay, >= 0; 0: none
   // A round may have no gradient of it: that is one of -0.0 all over, and a step leaves the tensor and its state in the
-  // optimizer as they are, as PyTorch does. Sums and means of several gradients are -0.0 only where all are. No other one has
-  // a -0.0: the mark is looked for in each piece that a step is taken in, and blocks, shards and buckets cut those.
+  // optimizer as they are, as PyTorch does. Sums and means of several gradients are -0.0 only where all are. No other
+  // one has a -0.0: the mark is looked for in each piece that a step is taken in, and blocks, shards and buckets cut
+  // those.
   bool may_be_unused = false;
   bool operator==(const TensorTraits&) const = default;
 };

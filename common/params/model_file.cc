@@ -1,5 +1,5 @@
-// The model file, byte by byte. Beside safetensors.cc the only file of this library that sees JSON, and the only one that sees
-// the checksum's library.
+// The model file, byte by byte. Beside safetensors.cc the only file of this library that sees JSON, and the only one
+// that sees the checksum's library.
 #include "common/params/model_file.h"
 
 #include <algorithm>

@@ -10,7 +10,8 @@
 //                     "layout_hash": "0123456789abcdef", "floats": 545098, "data_crc32c": 305419896,
 //                     "tensors": [{"name": "conv1.weight", "shape": [32, 3, 3, 3], "offset": 0}, ...]}
 //                    A tensor whose traits are not the usual ones (layout.h) has "role" ("weight", "bias",
-//                    "norm" or "buffer"), "lr_factor" and "decay_factor" beside them, and "may_be_unused" where that is true.
+//                    "norm" or "buffer"), "lr_factor" and "decay_factor" beside them, and "may_be_unused" where that is
+//                    true.
 //   up to 64 k       zero bytes, so that the parameters begin at a multiple of 64
 //   then             `floats` float32, little endian, in the layout's order; the file ends with them
 #pragma once

@@ -30,8 +30,8 @@
 //   adadelta rho, eps  h <- rho h + (1 - rho) g^2;  u = g sqrt((x + eps) / (h + eps))
 //                      x <- rho x + (1 - rho) u^2;  p <- p - lr u
 //                                             (Caffe: adagrad_, rmsprop_, adadelta_solver.cpp)
-// A buffer (layout.h), of any kind, takes no part in these: it goes a part of the way to what was measured. Of a tensor that
-// may be unused neither parameters nor state change where it has no gradient; t counts that step, too.
+// A buffer (layout.h), of any kind, takes no part in these: it goes a part of the way to what was measured. Of a tensor
+// that may be unused neither parameters nor state change where it has no gradient; t counts that step, too.
 // t counts begin_step() calls. Coefficients are computed in double and rounded once to float; the elements
 // are float32.
 //
@@ -40,8 +40,8 @@
 // (docs/SYNC.md, What is reproducible).
 //
 // One gradient = one begin_step(), under lars and lamb then measure(), then apply() on pieces that together cover
-// each index of the range once, in any order. The state has then taken the gradient in: there is no way back, so a gradient that may still
-// be discarded (its sender can die half-way) must not have been begun.
+// each index of the range once, in any order. The state has then taken the gradient in: there is no way back, so a
+// gradient that may still be discarded (its sender can die half-way) must not have been begun.
 //
 // The state can be shared with a checkpoint that is being written, copy-on-write like the parameters
 // (state_vector.h): a block of it that an image holds is copied before the next step changes it.

@@ -14,17 +14,18 @@ namespace paceline {
 // sync.stages: what the rates of a stage are multiplied by.
 double rate_scale(const RunConfig& config, std::size_t stage);
 
-// Of what is applied on top of `version`: the schedule counts the mini-batches of one worker, a version may have several.
+// Of what is applied on top of `version`: the schedule counts the mini-batches of one worker, a version may have
+// several.
 double rate_at(const RunConfig& config, Version version, double scale = 1.0);
 
-// The same for people who look at a curve: the rate of mini-batches, so of local steps the inner optimizer's in the first
-// of a round. `stage`: of sync.stages.
+// The same for people who look at a curve: the rate of mini-batches, so of local steps the inner optimizer's in the
+// first of a round. `stage`: of sync.stages.
 double shown_rate(const RunConfig& config, Version version, std::size_t stage);
 // On top of which version the step to `version` was; 0 of 0.
 inline Version stepped_from(Version version) { return Version(version.value > 0 ? version.value - 1 : 0); }
 
-// What scale and warm-up make of the configured rate, as "learning rate 0.1 x 8 = 0.8 for 2048 samples a step, after 390
-// versions of warm-up"; empty where there are neither.
+// What scale and warm-up make of the configured rate, as "learning rate 0.1 x 8 = 0.8 for 2048 samples a step, after
+// 390 versions of warm-up"; empty where there are neither.
 std::string rate_text(const RunConfig& config);
 
 // Of what `action` applies. `decided`: the version that the decision before led to.

@@ -1,5 +1,5 @@
-// Models as safetensors, the format of Hugging Face's package of that name (version 0.8): what PyTorch, JAX and NumPy read
-// and write without running anybody's code.
+// Models as safetensors, the format of Hugging Face's package of that name (version 0.8): what PyTorch, JAX and NumPy
+// read and write without running anybody's code.
 //
 //   bytes       content
 //   0..7        H, the length of the header in bytes, u64 little endian

@@ -4,8 +4,8 @@
 //   layout   conv1.weight 864 · conv1.bias 32 · fc.weight 10,240 · fc.bias 10      decay: weights
 //   factors  [0, 864) 1, 1 · [864, 896) 1, 0 · [896, 11136) 1, 1 · [11136, 11146) 1, 0
 //
-// Under an optimizer that sums over whole tensors (trust_ratio.h) each tensor is a range of its own, and so is one that may
-// be unused.
+// Under an optimizer that sums over whole tensors (trust_ratio.h) each tensor is a range of its own, and so is one that
+// may be unused.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ struct StepFactors {
 // to the inner: of a buffer it gets what that one has come to, and takes it as it is.
 StepFactors step_factors(const TensorTraits& traits, const OptimizerSection& settings);
 
-// Whether this part of a gradient, of elements with these factors, says that there is none (layout.h). Most are known not to
-// by their first element.
+// Whether this part of a gradient, of elements with these factors, says that there is none (layout.h). Most are known
+// not to by their first element.
 bool is_unused(const StepFactors& factors, std::span<const float> gradient);
 
 // Thread: immutable after construction.

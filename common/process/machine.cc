@@ -83,7 +83,8 @@ GroupLimits group_limits(const fs::path& mounted, const std::string& own_groups)
     }
     for (const std::string& folder : {controllers, std::string("cpu")}) {
       if (!names(controllers, "cpu")) break;
-      for_each_around(mounted / folder, group, [&](const fs::path& at) { lower(limits.cpus, share_of_v1(at)); });
+      for_each_around(mounted / folder, group,
+                      [&](const fs::path& at) { lower(limits.cpus, share_of_v1(at)); });
     }
     if (names(controllers, "memory")) {
       for_each_around(mounted / controllers, group,

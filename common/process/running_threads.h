@@ -1,10 +1,10 @@
-// RunningThreads: how many threads of the machine have a processor or wait for one, this one included: what says whether
-// who waits for another may look again and again, or takes from those who compute.
+// RunningThreads: how many threads of the machine have a processor or wait for one, this one included: what says
+// whether who waits for another may look again and again, or takes from those who compute.
 //
 //   /proc/loadavg: 0.20 0.18 0.12 3/80 11206     3 of 80 threads; on two processors one of them waits
 //
-// A look takes some 2 us. In a container it counts the machine's threads all the same. Where it says 0 nobody has counted
-// (gVisor's 0/0), since this thread runs.
+// A look takes some 2 us. In a container it counts the machine's threads all the same. Where it says 0 nobody has
+// counted (gVisor's 0/0), since this thread runs.
 //
 // Thread: any.
 #pragma once

@@ -15,7 +15,8 @@
 
 namespace paceline {
 
-// In all generations of the run. Nodes may be lost and come back without end: all are counted, and the first 1,000 named.
+// In all generations of the run. Nodes may be lost and come back without end: all are counted, and the first 1,000
+// named.
 struct Churn {
   std::int64_t lost_nodes = 0;
   std::vector<std::string> lost;  // "node 2: silent for 10.2 s"

@@ -20,7 +20,8 @@ namespace paceline {
 
 // Why the run says nothing about its policy: it is not "ok", it lost nodes, or was resumed. Empty: it does.
 std::string fault_of(const RunSummary& run);
-// The same of what it has learned alone: under bsp a resumed run decides as one that was never interrupted (docs/SYNC.md).
+// The same of what it has learned alone: under bsp a resumed run decides as one that was never interrupted
+// (docs/SYNC.md).
 std::string fault_of_learning(const RunSummary& run);
 
 // "512 of 1000 iterations" where a run did fewer than `total_iterations`; else empty. Its times are

@@ -1,5 +1,5 @@
-// What a run's rounds of local steps were, and of how many samples each node's were, as its summary says it: for the table and
-// the page of `paceline report`.
+// What a run's rounds of local steps were, and of how many samples each node's were, as its summary says it: for the
+// table and the page of `paceline report`.
 #pragma once
 
 #include <cstdint>

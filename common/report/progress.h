@@ -6,8 +6,9 @@
 //
 // A moment is noted each 0.1 s; whenever kRowsMax are there every other moment goes, and from then on one is
 // noted half as often: so the rows are evenly apart, however long a run is. The daemons' authority and the
-// simulator's keep this record alike. The bytes of other shards than the authority's, and those that nodes have reduced, are
-// those of their last heartbeats. An older version's file has no bytes_reduced. Of a resumed run the rows are those of its last generation.
+// simulator's keep this record alike. The bytes of other shards than the authority's, and those that nodes have
+// reduced, are those of their last heartbeats. An older version's file has no bytes_reduced. Of a resumed run the rows
+// are those of its last generation.
 #pragma once
 
 #include <cstddef>

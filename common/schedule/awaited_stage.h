@@ -1,6 +1,6 @@
-// Which stage makes what a row of a pipeline's schedule needs: a way back needs what the next stage makes, a way forward
-// what the one in front does, and what is computed again is the stage's own. In front of the first stage is the last one,
-// whose chunk in front (pipeline.h) it needs; at the network's ends a row needs none.
+// Which stage makes what a row of a pipeline's schedule needs: a way back needs what the next stage makes, a way
+// forward what the one in front does, and what is computed again is the stage's own. In front of the first stage is the
+// last one, whose chunk in front (pipeline.h) it needs; at the network's ends a row needs none.
 //
 // Pure. Thread: any.
 #pragma once

@@ -15,8 +15,8 @@ namespace paceline::schedule {
 void add_transfers(std::vector<Rows>& rows, std::uint32_t from, std::uint32_t to, Range range,
                    std::int64_t segment_floats, TransferKind as);
 
-// Of `count` parts of one tensor, at `share` (cut_at()), the one numbered floor(share * count) is all of it. Where parts are
-// cut again that is by this share, so that what the first cut has not used says who has it.
+// Of `count` parts of one tensor, at `share` (cut_at()), the one numbered floor(share * count) is all of it. Where
+// parts are cut again that is by this share, so that what the first cut has not used says who has it.
 double share_within(double share, std::uint32_t count);
 
 class Builder {
@@ -25,8 +25,8 @@ class Builder {
   Builder(std::uint32_t ranks, std::int64_t segment_floats, const Borders& borders)
       : segment_(segment_floats), borders_(borders), rows_(ranks) {}
 
-  // Nearly equal parts of `whole`, each beginning at a multiple of 16 floats (a cache line) from its begin; or, where there
-  // are borders, at one of them, as cut_at() says with `share`.
+  // Nearly equal parts of `whole`, each beginning at a multiple of 16 floats (a cache line) from its begin; or, where
+  // there are borders, at one of them, as cut_at() says with `share`.
   std::vector<Range> parts(Range whole, std::uint32_t count, double share) const;
 
   // The floats of `range` go from one rank to another, which puts them in place of its own, or adds them;

@@ -1,5 +1,5 @@
-// The two halves of an all-reduce (plan.h), for ranks of which each steps its own part of what is summed (ZeRO, Rajbhandari
-// et al. 2020, stage 1; in parameter servers that part is a shard):
+// The two halves of an all-reduce (plan.h), for ranks of which each steps its own part of what is summed (ZeRO,
+// Rajbhandari et al. 2020, stage 1; in parameter servers that part is a shard):
 //
 //   sums    reduce-scatter: every float is summed at one rank, which owns it
 //   copies  all-gather: what its owner has made of it goes to all others
@@ -28,8 +28,8 @@ struct Halves {
   Plan copies;
   std::vector<std::vector<Range>> owned;  // by rank, ascending; together each float once
 
-  // From now on the sums of rank r go to rank keepers[r], too, after the last that is added to them; to nobody where that
-  // is r. In segments, as all rows: what is summed first leaves while the rest is.
+  // From now on the sums of rank r go to rank keepers[r], too, after the last that is added to them; to nobody where
+  // that is r. In segments, as all rows: what is summed first leaves while the rest is.
   void keep(const std::vector<std::uint32_t>& keepers,
             std::int64_t segment_floats = PlanRequest{}.segment_floats);
   // Both in turn, for the checker (check.h): an all-reduce again.
@@ -37,7 +37,8 @@ struct Halves {
 };
 
 // By rank, who keeps what it owns (Halves::keep()): the next rank that owns something itself, since whoever has copied
-// everything knows of those that they are behind their sums. Itself where no other does, or nobody `keeps`. `owns`: by rank.
+// everything knows of those that they are behind their sums. Itself where no other does, or nobody `keeps`. `owns`: by
+// rank.
 std::vector<std::uint32_t> keepers_of(const std::vector<bool>& owns, bool keeps);
 
 // Of a plan that has been checked. Errors: kInvalidArgument where a sum waits for what is copied, or a float has no one

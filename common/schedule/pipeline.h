@@ -64,18 +64,19 @@ struct PipelinePlan {
 // OK where `kind` has a plan for these numbers, all >= 1. Errors: kInvalidArgument, as "got ..., expected ...".
 [[nodiscard]] Status check_has_plan(PipelineKind kind, std::uint32_t stages, std::int64_t micro_batches);
 
-// stages, micro_batches, chunks >= 1, and there is a plan; chunks above 1: of interleaved alone. `activations_max`, of each
-// chunk in the network's order: activations of so many micro-batches, >= 1, may be there at a time; empty: all that
-// there are, and nothing is computed again.
+// stages, micro_batches, chunks >= 1, and there is a plan; chunks above 1: of interleaved alone. `activations_max`, of
+// each chunk in the network's order: activations of so many micro-batches, >= 1, may be there at a time; empty: all
+// that there are, and nothing is computed again.
 PipelinePlan plan_pipeline(PipelineKind kind, std::uint32_t stages, std::uint32_t micro_batches,
                            std::span<const std::int64_t> activations_max = {}, std::uint32_t chunks = 1);
 
-// OK when every stage takes every micro-batch forward once and backward once on each of its chunks, recomputes only what
-// is not there and is needed, keeps no more than its bound, and none waits for what only comes after its own wait.
+// OK when every stage takes every micro-batch forward once and backward once on each of its chunks, recomputes only
+// what is not there and is needed, keeps no more than its bound, and none waits for what only comes after its own wait.
 // Knows no schedule's name. Errors: kInvalidArgument, naming stage and row.
 [[nodiscard]] Status check(const PipelinePlan& plan);
 
-// By micro-batch, whether its activations on the stage's `chunk` are dropped after its forward pass, and computed again.
+// By micro-batch, whether its activations on the stage's `chunk` are dropped after its forward pass, and computed
+// again.
 std::vector<bool> is_recomputed(const PipelineRows& rows, std::uint32_t chunk = 0);
 // What a stage's rows keep of its `chunk`.
 Kept kept(const PipelineRows& rows, std::uint32_t chunk = 0);
@@ -108,9 +109,9 @@ struct PipelineTimes {
   double ends(std::size_t stage) const { return rows[stage].back().end; }
   double bubble_share() const;  // of all stages' time until then, what none computes in
 };
-// The plan in virtual time; a recomputation takes as long as a forward pass. The plan has been checked. `chunks`: of each
-// in the network's order. `weights`: of each micro-batch, what multiplies its times; empty: 1. `begins`: of each stage;
-// empty: 0. `links`: after each chunk but the last; empty: messages take no time.
+// The plan in virtual time; a recomputation takes as long as a forward pass. The plan has been checked. `chunks`: of
+// each in the network's order. `weights`: of each micro-batch, what multiplies its times; empty: 1. `begins`: of each
+// stage; empty: 0. `links`: after each chunk but the last; empty: messages take no time.
 PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> chunks,
                     std::span<const double> weights = {}, std::span<const double> begins = {},
                     std::span<const StageLink> links = {});

@@ -1,5 +1,5 @@
-// The schedules of a pipeline as one table (pipeline.h): of each, a stage's rows, how many micro-batches its chunks keep, and for
-// which numbers there is a plan; and what is computed again where there is no room for all activations.
+// The schedules of a pipeline as one table (pipeline.h): of each, a stage's rows, how many micro-batches its chunks
+// keep, and for which numbers there is a plan; and what is computed again where there is no room for all activations.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -117,8 +117,9 @@ const Schedule& schedule_of(PipelineKind kind) {
   return *found;
 }
 
-// Row by row with room for `most` micro-batches' activations of the chunk. Where there is none the one goes whose backward
-// pass is the furthest away. What went at any time is dropped after its forward pass, where nothing has used it yet.
+// Row by row with room for `most` micro-batches' activations of the chunk. Where there is none the one goes whose
+// backward pass is the furthest away. What went at any time is dropped after its forward pass, where nothing has used
+// it yet.
 PipelineRows recomputed(const PipelineRows& rows, std::uint32_t chunk, std::int64_t most) {
   std::map<std::uint32_t, std::size_t> backward_at;
   for (std::size_t i = 0; i < rows.size(); ++i) {

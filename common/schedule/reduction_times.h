@@ -6,7 +6,8 @@
 // latency after both links are through with it. A row is done for its sender once it has left, since the receiver's
 // system takes it in; for its receiver once it has been taken, and added.
 //
-//   2 ranks, ring, 128 bytes; 64 bytes/s, 0.5 s of latency: each sends 64 bytes at 0 s, which are there at 1.5 s; what is
+//   2 ranks, ring, 128 bytes; 64 bytes/s, 0.5 s of latency: each sends 64 bytes at 0 s, which are there at 1.5 s; what
+//   is
 //   sent back then is there at 3 s
 //
 // The terms are those of the cost model of Thakur, Rabenseifner and Gropp, 2005, section 3: alpha, beta, gamma.

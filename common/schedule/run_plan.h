@@ -13,8 +13,9 @@
 
 namespace paceline::schedule {
 
-// Where what a rank steps of a bucket may end, with exchange.shard_optimizer: under lars and lamb where tensors do. `number`:
-// the bucket's. Of `ranks` neighbouring buckets of one tensor each rank has one, as far as the algorithm sums as much at each.
+// Where what a rank steps of a bucket may end, with exchange.shard_optimizer: under lars and lamb where tensors do.
+// `number`: the bucket's. Of `ranks` neighbouring buckets of one tensor each rank has one, as far as the algorithm sums
+// as much at each.
 inline Borders borders_of_bucket(const RunConfig& config, const Layout& layout, const Range& bucket,
                                  std::int64_t number, std::uint32_t ranks) {
   if (!config.exchange.shard_optimizer) return {};
@@ -23,8 +24,8 @@ inline Borders borders_of_bucket(const RunConfig& config, const Layout& layout, 
   return borders;
 }
 
-// Instead of kAuto, where nothing is measured: itself, by size (make_plan()). Where each rank steps its own part, of what sums
-// as much at each, as what is measured does.
+// Instead of kAuto, where nothing is measured: itself, by size (make_plan()). Where each rank steps its own part, of
+// what sums as much at each, as what is measured does.
 inline Algorithm algorithm_by_size(const RunConfig& config, std::int64_t floats, std::uint32_t ranks) {
   if (!config.exchange.shard_optimizer) return Algorithm::kAuto;
   return floats <= kSmallFloats && std::has_single_bit(ranks) ? Algorithm::kBinaryBlocks : Algorithm::kRing;

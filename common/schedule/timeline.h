@@ -11,10 +11,10 @@
 
 namespace paceline::schedule {
 
-// Stages as lines, in proportion: `columns` (at least 1) are a step, and dots where a stage waits. A pass has the name that
-// to_string() gives it, and a dash at least: where it is shorter all lines are longer there, so that what is at the same
-// time still is in one column. Lines that are longer than `columns` go on in further blocks; of very many those in the
-// middle are left out. Empty: a step of no length.
+// Stages as lines, in proportion: `columns` (at least 1) are a step, and dots where a stage waits. A pass has the name
+// that to_string() gives it, and a dash at least: where it is shorter all lines are longer there, so that what is at
+// the same time still is in one column. Lines that are longer than `columns` go on in further blocks; of very many
+// those in the middle are left out. Empty: a step of no length.
 std::string timeline(const PipelineTimes& times, std::size_t columns);
 
 // What the names are, for a line below it.

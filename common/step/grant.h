@@ -30,7 +30,7 @@ struct Grant {
   double learning_rate = 0.0;        // of the local apply
   double local_scale = 1.0;          // sample share of this worker where gradients are averaged, else 1
   std::chrono::nanoseconds held{0};  // how long the threshold held this grant
-  bool starts_over = false;                 // nothing that it has of former rounds counts (common/sync/actions.h)
+  bool starts_over = false;          // nothing that it has of former rounds counts (common/sync/actions.h)
   LossScale loss_scale = {};         // that it goes on with; none: its own
 };
 
@@ -79,10 +79,10 @@ inline bool time_is_up(std::optional<std::chrono::nanoseconds> time, std::chrono
 // What the synchronisation core decided. `learning_rate`, `local_scale`: as its grant says them; the core
 // does not know them.
 inline Grant grant_of(const sync::Grant& grant, double learning_rate = 0.0, double local_scale = 1.0) {
-  return {grant.worker,    grant.clock,       grant.iteration,
-          grant.threshold, grant.min_version, grant.version,
-          grant.revision,  grant.apply,       {grant.position, grant.samples},
-          learning_rate,   local_scale,       grant.held,
+  return {grant.worker,     grant.clock,       grant.iteration,
+          grant.threshold,  grant.min_version, grant.version,
+          grant.revision,   grant.apply,       {grant.position, grant.samples},
+          learning_rate,    local_scale,       grant.held,
           grant.starts_over};
 }
 

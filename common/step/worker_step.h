@@ -30,13 +30,14 @@
 // AwaitParameters{4, with the push}; after it, to MakeCurrent from the process cache.
 //
 // Local steps. Without them a round is one mini-batch and its contribution that gradient. With them it is
-// several mini-batches of StepRules::mini_batch samples. To compute then means to take a step of the worker's inner optimizer,
-// too, on parameters of its own that begin as the thread cache is. What is contributed, and applied locally,
+// several mini-batches of StepRules::mini_batch samples. To compute then means to take a step of the worker's inner
+// optimizer, too, on parameters of its own that begin as the thread cache is. What is contributed, and applied locally,
 // is the delta: the parameters at the begin of the round minus those at its end (worker/train/local_steps.h).
 //
 // Fragments: the last tensors' delta may leave in mid-round, the next ones' later, the rest with Contribute. What the
 // steps after it add there is in the next round's delta. A worker's last round leaves whole. Likewise of what is pulled
-// with the push the first fragment is asked for there, each other one later in the next round; under threshold 0 all are.
+// with the push the first fragment is asked for there, each other one later in the next round; under threshold 0 all
+// are.
 //
 //   three local steps:  LoadBatch{0} Compute{0}  LoadBatch{1} Compute{1}  LoadBatch{2} Compute{2}  CheckGradient …
 #pragma once
@@ -174,7 +175,7 @@ using Action =
 // What of the run's configuration the order of a step depends on.
 struct StepRules {
   std::optional<std::int64_t> refresh_clocks = {};  // cache::FreshnessRules
-  bool pulls_before_push = true;                          // there, too
+  bool pulls_before_push = true;                    // there, too
   bool applies_locally = false;                     // cache::keeps_own_updates()
   std::int64_t mini_batch = 0;                      // samples of each local step, if there are any (grant.h)
   bool hidden = false;                              // cache::FreshnessRules

@@ -184,7 +184,8 @@ struct Reject {
   Status status;                   // kInvalidArgument, kOutOfOrder, kFailedPrecondition
 };
 
-using Action = std::variant<Started, Apply, Grant, HeldNotice, VersionAdvanced, ThresholdChanged, PolicySwitched,
-                            WindowClosed, Discard, FinishWorker, RunFailed, AllFinished, Quiesced, Reject>;
+using Action =
+    std::variant<Started, Apply, Grant, HeldNotice, VersionAdvanced, ThresholdChanged, PolicySwitched,
+                 WindowClosed, Discard, FinishWorker, RunFailed, AllFinished, Quiesced, Reject>;
 
 }  // namespace paceline::sync

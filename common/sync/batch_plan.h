@@ -72,7 +72,7 @@ class BatchPlan {
   std::int64_t batch_size_;
   Clock whole_clocks_;                   // below it all workers have an iteration
   std::optional<BatchBalance> balance_;  // none: sizes are equal
-  SharedTable current_;                      // of the newest clock
+  SharedTable current_;                  // of the newest clock
   std::deque<SharedTable> tables_;
   Clock oldest_;  // that tables_ begins with
 };

@@ -52,8 +52,8 @@ struct EngineConfig {
   // with its own gradient still missing (grants_ahead.cc).
   bool grants_ahead = false;
   OnNan on_nan = OnNan::kStop;
-  // So many workers in a row take their iterations together, as the stages of a pipeline: a stop finds them at one clock.
-  // A divisor of the workers.
+  // So many workers in a row take their iterations together, as the stages of a pipeline: a stop finds them at one
+  // clock. A divisor of the workers.
   std::uint32_t group = 1;
   std::optional<double>
       skips_max;  // on_nan: skip: a larger share of skipped iterations fails; none: none does
@@ -65,9 +65,10 @@ struct EngineConfig {
 // more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, max - min >
 // kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, unequal mini-batches
 // without mean, with a pool, with backup workers or of a size that is no multiple of batch_step, limits that
-// are not finite or decrease_below > increase_above, W < 1, grants ahead with backup workers, bsp + eager, asp + versioned, eager + mean from
-// the beginning, stages of which one is not a policy of its own, does not end before another, or goes back
-// from eager to versioned, groups that the workers are no multiple of, fewer nodes at the start than 1 or than all where nobody may come late.
+// are not finite or decrease_below > increase_above, W < 1, grants ahead with backup workers, bsp + eager, asp +
+// versioned, eager + mean from the beginning, stages of which one is not a policy of its own, does not end before
+// another, or goes back from eager to versioned, groups that the workers are no multiple of, fewer nodes at the start
+// than 1 or than all where nobody may come late.
 Status validate(const EngineConfig& config);
 
 // How many gradients close a clock: the workers' that are live, or under backup the first N = workers - b.

@@ -1,6 +1,7 @@
 // EngineParts: what the Engine, its UpdateSequence and its Grants work on together. Who changes what:
 //
-//   workers    Engine: who takes part (joined, late, absent, gone), clocks. Grants: held, running, finished, and what each
+//   workers    Engine: who takes part (joined, late, absent, gone), clocks. Grants: held, running, finished, and what
+//              each
 //              waits for. UpdateSequence: staleness
 //   clocks     Engine; Grants takes those out that finish, and adds those of a run that is stopped before its training
 //   share      Engine and Grants: who shares, and who no more. Engine: what is given back. Grants: what is taken

@@ -52,7 +52,7 @@ struct PolicyState {
 struct WorkerState {
   bool there = false;           // live, or finished; not: lost, or never there
   std::uint32_t staleness = 0;  // of its last gradient that was decided
-  bool starts_over = false;            // it has completed nothing since it came (Grant::starts_over)
+  bool starts_over = false;     // it has completed nothing since it came (Grant::starts_over)
 };
 
 struct EngineState {

@@ -112,7 +112,7 @@ EvenShare::Newest EvenShare::newest() const {
 
 std::deque<EvenShare::Plan>::const_iterator EvenShare::plan_for(Clock clock) const {
   const auto after = std::upper_bound(plans_.begin(), plans_.end(), clock,
-                                       [](Clock c, const Plan& plan) { return c < plan.first; });
+                                      [](Clock c, const Plan& plan) { return c < plan.first; });
   PACELINE_ASSERT(after != plans_.begin(), "clock " + to_string(clock) + " is forgotten");
   return std::prev(after);
 }
@@ -144,7 +144,7 @@ std::optional<Clock> EvenShare::next_own(Rank worker, Clock from) const {
 
 std::int64_t EvenShare::at(std::int64_t place) const {
   const auto after = std::upper_bound(list_.begin(), list_.end(), place,
-                                       [](std::int64_t p, const Piece& piece) { return p < piece.place; });
+                                      [](std::int64_t p, const Piece& piece) { return p < piece.place; });
   PACELINE_ASSERT(after != list_.begin(), "place " + std::to_string(place) + " is forgotten");
   const Piece& piece = *std::prev(after);
   return piece.first + (place - piece.place) * piece.stride;

@@ -230,11 +230,11 @@ HeldNotice Grants::held(Rank rank, Ticks now) const {
   const WorkerEntry& w = run_.workers[rank];
   const Clock slowest = run_.clocks.min_clock();
   return HeldNotice{run_.workers.id(rank),
-              w.clock,
-              w.clock - slowest,
-              run_.workers.id(run_.workers.slowest(slowest)),
-              run_.policy->threshold_for(rank, w.clock),
-              now - w.since};
+                    w.clock,
+                    w.clock - slowest,
+                    run_.workers.id(run_.workers.slowest(slowest)),
+                    run_.policy->threshold_for(rank, w.clock),
+                    now - w.since};
 }
 
 EndReason Grants::end_reason() const {

@@ -18,8 +18,8 @@
 #include "common/instant.h"
 #include "common/status.h"
 #include "common/sync/actions.h"
-#include "common/sync/engine_parts.h"
 #include "common/sync/deferred_grants.h"
+#include "common/sync/engine_parts.h"
 #include "common/sync/update_sequence.h"
 
 namespace paceline::sync {

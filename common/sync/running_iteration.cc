@@ -22,7 +22,7 @@ void RunningIteration::begin(std::int64_t iteration, Version min_version, std::i
 }
 
 void RunningIteration::begin_after(const RunningIteration& before, std::int64_t iteration,
-                                    Version min_version, std::int64_t samples) {
+                                   Version min_version, std::int64_t samples) {
   computed_version_ = before.computed_version_;
   computed_revision_ = before.computed_revision_;
   own_updates_ = before.own_updates_;

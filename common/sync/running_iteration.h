@@ -31,7 +31,7 @@ class RunningIteration {
   void begin(std::int64_t iteration, Version min_version, std::int64_t samples);
   // The same of one that is granted while its worker is in `before`, which goes on.
   void begin_after(const RunningIteration& before, std::int64_t iteration, Version min_version,
-                    std::int64_t samples);
+                   std::int64_t samples);
 
   // What its worker computes with from here on is of `revision` at least: its caches are empty, and it is to
   // ask for a version that begins with that. Said before the grant of a worker that has come late.

@@ -15,10 +15,10 @@
 #include "common/ids.h"
 #include "common/sync/engine_parts.h"
 #include "common/sync/engine_state.h"
-#include "common/sync/pending_gradients.h"
 #include "common/sync/iteration_range.h"
 #include "common/sync/lpr.h"
 #include "common/sync/modes.h"
+#include "common/sync/pending_gradients.h"
 
 namespace paceline::sync {
 
@@ -50,9 +50,7 @@ class UpdateSequence {
   // How many gradients of the oldest open clock wait.
   std::int64_t oldest_count() const { return waiting_.oldest_count(); }
   // The clock after all of which a gradient waits.
-  Clock after_waiting() const {
-    return Clock(version_.value + static_cast<std::int64_t>(waiting_.clocks()));
-  }
+  Clock after_waiting() const { return Clock(version_.value + static_cast<std::int64_t>(waiting_.clocks())); }
   // Which iterations wait, in any order.
   IterationRanges waiting() const { return waiting_.iterations(); }
 
@@ -73,7 +71,7 @@ class UpdateSequence {
 
   EngineParts& run_;
   ApplyMode apply_;             // of the stage in force
-  PendingGradients waiting_;       // versioned
+  PendingGradients waiting_;    // versioned
   ClockContributions arrived_;  // eager: decided in this step, not emitted yet
   LprTracker lpr_;
   Version begins_;

@@ -35,7 +35,7 @@ struct alignas(128) WorkerEntry {
 
   WorkerPhase phase = WorkerPhase::kAbsent;
   bool fresh = false;           // it came while training went on, and has not been granted anything
-  bool starts_over = true;             // what it had of former rounds counts for nothing; until it completes one
+  bool starts_over = true;      // what it had of former rounds counts for nothing; until it completes one
   bool held = false;            // kRunning, where grants go ahead: its worker waited for this one
   std::uint32_t staleness = 0;  // of its last gradient that was decided
   Clock clock;

@@ -19,7 +19,8 @@
 
 namespace paceline {
 
-// A message's floats, and whoever keeps them there: shared by copies, let go of with the last one. Thread: any, one at a time.
+// A message's floats, and whoever keeps them there: shared by copies, let go of with the last one. Thread: any, one at
+// a time.
 class PeerFloats {
  public:
   PeerFloats() = default;
@@ -93,8 +94,8 @@ class PeerChannels {
   }
   // Takes `message` for node `to`, and does not wait until it has left. Errors: as receive().
   virtual Status send(NodeId to, PeerMessage message) = 0;
-  // Waits for the next message of node `from`, for so long (nullopt: without a limit). Errors: kDeadlineExceeded it has not
-  // come; and for good: kUnavailable, naming the node that is gone; kAborted closed.
+  // Waits for the next message of node `from`, for so long (nullopt: without a limit). Errors: kDeadlineExceeded it has
+  // not come; and for good: kUnavailable, naming the node that is gone; kAborted closed.
   virtual Result<PeerMessage> receive_within(NodeId from,
                                              std::optional<std::chrono::milliseconds> within) = 0;
   Result<PeerMessage> receive(NodeId from) { return receive_within(from, std::nullopt); }

@@ -1,5 +1,5 @@
-// A bucket of an all-reduce on a node: a row of a trace (common/trace). Of those that are under way together each is from when
-// the one before it was done, so that none overlaps another.
+// A bucket of an all-reduce on a node: a row of a trace (common/trace). Of those that are under way together each is
+// from when the one before it was done, so that none overlaps another.
 #pragma once
 
 #include <chrono>

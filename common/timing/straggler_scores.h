@@ -6,8 +6,8 @@
 //   individual  this worker's best mean time for a sample so far / its present one: 0.5 is half as fast as it
 //               has been
 //
-// Stages of a pipeline compute different things: each is compared with the same stage of other groups alone. A stage that
-// has the larger share of the network is no straggler.
+// Stages of a pipeline compute different things: each is compared with the same stage of other groups alone. A stage
+// that has the larger share of the network is no straggler.
 //
 // For a sample, not for an iteration: where batches are balanced, the slower worker's are smaller, so that
 // all iterations take as long; with equal batches it is the same.

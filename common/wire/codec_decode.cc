@@ -1,5 +1,5 @@
-// A header that came from the network to its messages: from protobuf to a plain struct, every field checked, what nodes and
-// servers say to each other in the order of common/wire/messages.h, and the header around every message (bottom).
+// A header that came from the network to its messages: from protobuf to a plain struct, every field checked, what nodes
+// and servers say to each other in the order of common/wire/messages.h, and the header around every message (bottom).
 #include <cstring>
 #include <limits>
 
@@ -188,11 +188,11 @@ Body read(Fields& f, const proto::Grant& in) {
 
 Body read(Fields& f, const proto::HeldNotice& in) {
   HeldNotice m{worker_of(f, in),
-         clock_of(f, in.clock()),
-         Staleness(f.number("lead", in.lead(), -kCountMax, kCountMax)),
-         threshold_of(f, in),
-         {},
-         held_of(f, in.held_ns())};
+               clock_of(f, in.clock()),
+               Staleness(f.number("lead", in.lead(), -kCountMax, kCountMax)),
+               threshold_of(f, in),
+               {},
+               held_of(f, in.held_ns())};
   if (!f.present("waits_for", in.has_waits_for())) return m;
   m.waits_for = {
       static_cast<std::uint32_t>(f.number("waits_for.node", in.waits_for().node(), 0, kNodesMax - 1)),

@@ -27,12 +27,12 @@ struct Outgoing {
   std::string header;
   Payload payload;
   const char* name;
-  std::int64_t TrafficCounters::*counted;  // as what its bytes are
+  std::int64_t TrafficCounters::* counted;  // as what its bytes are
   bool travels_with_others;
 };
 
 // As what the bytes of a message are counted.
-std::int64_t TrafficCounters::*counter_of(const Body& body);
+std::int64_t TrafficCounters::* counter_of(const Body& body);
 
 // Whether a message can be one with those that were said just before it, none or more that are one already.
 bool joins(std::span<const Outgoing> together, const Outgoing& message);

@@ -13,7 +13,7 @@
   X(Parameters, parameters, kParameters)                       \
   X(Unchanged, unchanged, kUnchanged)                          \
   X(Grant, grant, kGrant)                                      \
-  X(HeldNotice, held_notice, kHeldNotice)                                         \
+  X(HeldNotice, held_notice, kHeldNotice)                      \
   X(FinishWorker, finish_worker, kFinishWorker)                \
   X(Evaluate, evaluate, kEvaluate)                             \
   X(EvaluationReport, evaluation_report, kEvaluationReport)    \
@@ -45,9 +45,9 @@
   X(NodeAdmitted, node_admitted, kNodeAdmitted)          \
   X(ReplicaJoin, replica_join, kReplicaJoin)             \
   X(ReplicaWelcome, replica_welcome, kReplicaWelcome)    \
-  X(LogAck, log_ack, kLogAck)                          \
-  X(LocalEvent, local_event, kLocalEvent)                     \
-  X(Reconfigure, reconfigure, kReconfigure)                      \
+  X(LogAck, log_ack, kLogAck)                            \
+  X(LocalEvent, local_event, kLocalEvent)                \
+  X(Reconfigure, reconfigure, kReconfigure)              \
   X(ReplicaResumes, replica_resumes, kReplicaResumes)    \
   X(FilePull, file_pull, kFilePull)                      \
   X(FilePiece, file_piece, kFilePiece)

@@ -104,9 +104,9 @@ struct InitialParameters {
 // Nodes that talk to each other. A node says where others reach it, one endpoint, after its Welcome; once all have,
 // the authority tells all of them: by node, "10.0.0.3:40123". They are formation 1 then.
 //
-// All-reduce, where a node is lost: the authority says with a formation's number, and no endpoints, that it is over. Its
-// nodes say anew where they are reached, or have by themselves, and are told of the next one: endpoints of those who
-// are gone are empty.
+// All-reduce, where a node is lost: the authority says with a formation's number, and no endpoints, that it is over.
+// Its nodes say anew where they are reached, or have by themselves, and are told of the next one: endpoints of those
+// who are gone are empty.
 struct Peers {
   std::uint64_t token = 0;  // of the formation, by which its nodes know each other; from a node 0
   std::vector<std::string> endpoints{};
@@ -227,8 +227,8 @@ struct Grant {
   std::int64_t position = 0;                // its mini-batch (common/batch_part.h)
   std::int64_t samples = 1;                 // >= 1
   ApplyMode apply = ApplyMode::kVersioned;  // what "newer" means to its caches (common/cache/freshness.h)
-  bool starts_over = false;       // nothing that it has of former rounds counts (common/sync/actions.h)
-  LossScale loss_scale{};  // what the worker has said of it last, also before a resume
+  bool starts_over = false;  // nothing that it has of former rounds counts (common/sync/actions.h)
+  LossScale loss_scale{};    // what the worker has said of it last, also before a resume
 };
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.
@@ -331,9 +331,9 @@ struct Error {
 };
 
 using AnyBody =
-    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, HeldNotice,
-                 FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
-                 ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
+    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant,
+                 HeldNotice, FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat,
+                 Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
                  NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved, StopRun, NodeReady,
                  NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogAck, LocalEvent, Reconfigure, ReplicaResumes,
                  FilePull, FilePiece, Peers, StateWanted, NodeState>;
@@ -357,7 +357,7 @@ class Body : public AnyBody {
 // That a message is told to a replica as an event of its server's log: what became of it there.
 struct LogEntry {
   enum class As : std::uint8_t {
-    kLocalEvent,     // the body is a LocalEvent
+    kLocalEvent,   // the body is a LocalEvent
     kAdmission,    // a Join or ShardJoin: the peer was let in
     kReturn,       // a Join or ShardJoin: the peer goes on over another connection
     kToShard,      // the shard was told

@@ -163,7 +163,8 @@ int AcceptedConnections::break_unfinished(const std::function<bool()>& all_read,
 std::vector<std::string> AcceptedConnections::keep_out(Ticks now, TrafficCounters& counters) {
   poll_monitor();
   for (int broken = all_.break_surplus(); broken > 0; --broken) {
-    admission_->note("an unknown peer", "there are more connections than the run has members, with some to spare");
+    admission_->note("an unknown peer",
+                     "there are more connections than the run has members, with some to spare");
   }
   counters.kept_out = admission_->kept_out();
   return admission_->due(now);

@@ -21,8 +21,8 @@
  * independent of each other. The evaluate function is called on a thread of the library's. Signals are not
  * delivered to the library's threads.
  *
- * Memory. What is passed in is copied before the call returns, but by paceline_copy_gradient(). What comes out belongs to the worker; each
- * function says for how long it may be used.
+ * Memory. What is passed in is copied before the call returns, but by paceline_copy_gradient(). What comes out belongs
+ * to the worker; each function says for how long it may be used.
  *
  * Parameters and gradients are one flat vector of float32: the tensors one after another, each in row-major
  * order, without gaps, in the order in which they were added.
@@ -73,10 +73,11 @@ typedef enum paceline_role {
 enum paceline_trainable {
   PACELINE_FIXED = 0,   /* it has the same values everywhere and never changes */
   PACELINE_TRAINED = 1, /* each round has a gradient of it */
-  /* As PACELINE_TRAINED, but a round may have no gradient of it. Its place then has -0.0f all over, and no other gradient of
-   * such a tensor has a -0.0f (adding 0.0f takes them away). A step for which no worker has one leaves the tensor, its
-   * momentum and the like as they are. With what keeps no sign of a zero (cluster.gradient_encoding int8 and top_k; servers on a
-   * GPU) it is a gradient of zero. With fp16 a gradient whose elements all round to -0 is taken for none. */
+  /* As PACELINE_TRAINED, but a round may have no gradient of it. Its place then has -0.0f all over, and no other
+   * gradient of such a tensor has a -0.0f (adding 0.0f takes them away). A step for which no worker has one leaves the
+   * tensor, its momentum and the like as they are. With what keeps no sign of a zero (cluster.gradient_encoding int8
+   * and top_k; servers on a GPU) it is a gradient of zero. With fp16 a gradient whose elements all round to -0 is taken
+   * for none. */
   PACELINE_MAY_BE_UNUSED = 2
 };
 
@@ -164,9 +165,9 @@ PACELINE_API int64_t paceline_network_classes(const paceline_network* network);
 PACELINE_API paceline_code paceline_network_initialize(paceline_network* network, float* parameters);
 
 /* The gradient of the mean cross-entropy over `count` samples, with dropout, into `gradient`, whole, and the metric of
- * them. `samples`: row-major, one after another; `labels`: 0 to classes - 1. `position`: that of the first sample in the
- * run (paceline_round), by which dropout draws. Errors: INVALID_ARGUMENT another number of samples than 1 to batch_size,
- * or a label that is none. */
+ * them. `samples`: row-major, one after another; `labels`: 0 to classes - 1. `position`: that of the first sample in
+ * the run (paceline_round), by which dropout draws. Errors: INVALID_ARGUMENT another number of samples than 1 to
+ * batch_size, or a label that is none. */
 PACELINE_API paceline_code paceline_network_gradient(paceline_network* network, const float* parameters,
                                                      const float* samples, const int64_t* labels,
                                                      int64_t count, int64_t position, float* gradient,
@@ -284,7 +285,8 @@ PACELINE_API paceline_code paceline_finish(paceline_worker* worker, const paceli
  * go on. `why` not NULL: the node leaves at once, and that is said of it (an exception's text, "interrupted").
  * Waits until the node has ended, for `timeout_ms` at most (< 0: as long as it takes); TIMED_OUT: call again,
  * with a `why` to end it sooner. With a `why` another thread may call this, too, where the worker's hangs in code of
- * its own. OK: the run ended well. STOPPED, errors: how the node ended, as paceline_begin(); ABORTED: before the run did. */
+ * its own. OK: the run ended well. STOPPED, errors: how the node ended, as paceline_begin(); ABORTED: before the run
+ * did. */
 PACELINE_API paceline_code paceline_end(paceline_worker* worker, const char* why, int64_t timeout_ms);
 
 /* A warning of the loop's in the node's log, and on standard error. Thread: any, until paceline_close() is called.

@@ -4,7 +4,8 @@
 # fail MESSAGE [STATUS]: ends the script with a line on standard error; with status 2, wrong usage, where none is given.
 fail() { echo "$(basename "$0" .sh): $1" >&2; exit "${2:-2}"; }
 
-# programs_of ROOT: where the programs are: a checkout's release build, or, of an installed package, bin beside its share.
+# programs_of ROOT: where the programs are: a checkout's release build, or, of an installed package, bin beside its
+# share.
 programs_of() {
   case "$1" in
     */share/paceline) echo "${1%/share/paceline}/bin" ;;
@@ -12,7 +13,8 @@ programs_of() {
   esac
 }
 
-# workplace_of ROOT: where runs/ and data/ lie that nobody has named: in the checkout, or, of an installed package, where the user stands.
+# workplace_of ROOT: where runs/ and data/ lie that nobody has named: in the checkout, or, of an installed package,
+# where the user stands.
 workplace_of() {
   case "$1" in
     */share/paceline) pwd ;;
@@ -21,13 +23,14 @@ workplace_of() {
 }
 
 # read_arguments ACCEPTED… -- ARGUMENT…: takes a command line apart. What it accepts is
-#   --force           a switch: sets the variable `force` to --force, so that it can be passed on as it is; `times` has how
+#   --force           a switch: sets the variable `force` to --force, so that it can be passed on as it is; `times` has
+#                     how
 #                     often it was given: ${times[--force]:-0}
 #   "--out folder"    an option with a value: sets `out` to it. The second word is for messages; a number has to be one.
 #   key=value         such words, which become the array `given`
 #   words             all others, which become the array `words`
-# An option's variable has _ for each - in its name; one that is not there leaves it alone. --help prints the comment that
-# the script begins with, and ends it.
+# An option's variable has _ for each - in its name; one that is not there leaves it alone. --help prints the comment
+# that the script begins with, and ends it.
 given=() words=()
 declare -A times=()
 read_arguments() {

@@ -26,8 +26,8 @@ cut_off_the_rest() {
   for n in "${!pids[@]}"; do [ -n "${statuses[$n]:-}" ] || kill -KILL "${pids[$n]}" 2>/dev/null; done
 }
 
-# For `on_signals stop save`. The first: the authority ends the run in order, with final model and reports, and everybody
-# else. The second: all daemons end at once. The third: so do the processes waited for, should they be others.
+# For `on_signals stop save`. The first: the authority ends the run in order, with final model and reports, and
+# everybody else. The second: all daemons end at once. The third: so do the processes waited for, should they be others.
 stop() {
   asks_to_stop "$@" || return 0
   case "$signals" in
@@ -57,8 +57,8 @@ end_daemons() {
 
 # Returns when all daemons have ended, with the authority's status. One that fails before the training began ends the
 # run: the others would wait for it until cluster.start_timeout. They are ended at once, since there is nothing to keep
-# and the failed one has said why. Daemons that outlive the authority get `grace` seconds (it may have told them that the
-# run is over, or be gone without a word), are told to end, and then are ended.
+# and the failed one has said why. Daemons that outlive the authority get `grace` seconds (it may have told them that
+# the run is over, or be gone without a word), are told to end, and then are ended.
 attend() {
   local n status over='' step=0
   exec {messages}>&2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Finds TCP ports of this host on which nobody listens.
-#   free_ports.sh COUNT FIRST [INTERFACE]    prints "free_ports PORT…", and then "free_address ADDRESS" of the network interface
+#   free_ports.sh COUNT FIRST [INTERFACE]    prints "free_ports PORT…", and then "free_address ADDRESS" of the network
+#                                            interface
 # FIRST is the first that is tried; from 10000 to 29999, below those that systems take for connections.
 set -uo pipefail
 count=$1 port=$2

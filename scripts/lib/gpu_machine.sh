@@ -5,8 +5,8 @@
 gpu_options=() # for CMake
 
 # Unpacks $1/libraries.tar.gz, where there is one, into build/carried; says where the libraries are: to CMake in
-# `gpu_options`, and to the linker, protoc and the programs in LD_LIBRARY_PATH, since what a library needs is not looked for
-# where the program that needs the library is told to look.
+# `gpu_options`, and to the linker, protoc and the programs in LD_LIBRARY_PATH, since what a library needs is not looked
+# for where the program that needs the library is told to look.
 find_libraries() {
   local carried=$PWD/build/carried
   if [ -e "$1/libraries.tar.gz" ]; then
@@ -33,8 +33,9 @@ prepend() { # NAME FOLDER
   export "${1?}"
 }
 
-# cuBLAS and cuDNN of Python's packages, for what the toolkit lacks. Their libraries have no name without a number, under
-# which a linker looks for them. Programs that were built elsewhere find all of CUDA's libraries by LD_LIBRARY_PATH.
+# cuBLAS and cuDNN of Python's packages, for what the toolkit lacks. Their libraries have no name without a number,
+# under which a linker looks for them. Programs that were built elsewhere find all of CUDA's libraries by
+# LD_LIBRARY_PATH.
 find_python_cuda() {
   local nvcc toolkit='' nvidia library file folder
   if nvcc=$(command -v nvcc); then toolkit=$(dirname "$(dirname "$(realpath "$nvcc")")"); fi

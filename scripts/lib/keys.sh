@@ -1,8 +1,9 @@
-# Keys for one run, of which each daemon gets its part. To be sourced by the scripts that start a run on several machines.
-# shellcheck shell=bash
+# Keys for one run, of which each daemon gets its part. To be sourced by the scripts that start a run on several
+# machines. shellcheck shell=bash
 
 # wants_new_keys PACELINE CONFIG [key.path=value …]: whether a run is protected by keys that are made for it: where its
-# configuration names none and does not do without. Fails where the configuration is refused. The answer is in `new_keys`.
+# configuration names none and does not do without. Fails where the configuration is refused. The answer is in
+# `new_keys`.
 new_keys=''
 wants_new_keys() {
   local named insecure

@@ -54,9 +54,9 @@ run_whole() {
   return "$status"
 }
 
-# run_child COMMAND…: runs another program and returns its status. After `on_signals pass_on pass_on_save` each signal that
-# asks for a stop reaches it as SIGTERM (a background process does not hear Ctrl-C), and `stopped` tells the caller to go no
-# further; one that asks for a checkpoint reaches it if it understands that.
+# run_child COMMAND…: runs another program and returns its status. After `on_signals pass_on pass_on_save` each signal
+# that asks for a stop reaches it as SIGTERM (a background process does not hear Ctrl-C), and `stopped` tells the caller
+# to go no further; one that asks for a checkpoint reaches it if it understands that.
 # begin_child COMMAND… does not wait: `begun` is its id, and await_child ID its status, once for each.
 children=() stopped='' begun=''
 pass_on() {

@@ -1,5 +1,5 @@
-# Run directories: what is in one, how its run ended, and what it is worth to a script that would make the same run. To be
-# sourced.
+# Run directories: what is in one, how its run ended, and what it is worth to a script that would make the same run. To
+# be sourced.
 # shellcheck shell=bash
 
 # run_files RUN [-delete]: names, or removes, what a run leaves in its folder beside its config.yaml.
@@ -50,8 +50,9 @@ held_log() {
   done
 }
 
-# clear_run RUN OPTION: for a run that is begun in the folder RUN, what an earlier one left there goes, if --force was given
-# (`force` and `times`, of arguments.sh); else, or where that would be too much, the script fails. OPTION: how to say another.
+# clear_run RUN OPTION: for a run that is begun in the folder RUN, what an earlier one left there goes, if --force was
+# given (`force` and `times`, of arguments.sh); else, or where that would be too much, the script fails. OPTION: how to
+# say another.
 clear_run() {
   local log
   log=$(held_log "$1")
@@ -66,8 +67,9 @@ clear_run() {
   run_files "$1" -delete || fail "cannot clear $1" 1
 }
 
-# made_for RUN: what a run that is begun in the folder RUN will have made there, in `made`. To be asked before. forget_run RUN: of
-# a run that was never one, since its usage was wrong, nothing is kept, so that the corrected command is not refused.
+# made_for RUN: what a run that is begun in the folder RUN will have made there, in `made`. To be asked before.
+# forget_run RUN: of a run that was never one, since its usage was wrong, nothing is kept, so that the corrected command
+# is not refused.
 made=''
 made_for() {
   made=''
@@ -81,15 +83,15 @@ forget_run() {
   case "$made" in folder*) rmdir "$1" 2>/dev/null ;; esac
 }
 
-# to_go_on: the condition, for a shell in a run directory, of what --resume-or-start comes to for all daemons: true where there
-# is something to go on from, or a run that ended well, or with a model alone, and is told so; else a run is begun. One
-# decision for all, or the authority would begin where another shard, whose part of a checkpoint was written, goes on.
-# shellcheck disable=SC2034
+# to_go_on: the condition, for a shell in a run directory, of what --resume-or-start comes to for all daemons: true
+# where there is something to go on from, or a run that ended well, or with a model alone, and is told so; else a run is
+# begun. One decision for all, or the authority would begin where another shard, whose part of a checkpoint was written,
+# goes on. shellcheck disable=SC2034
 to_go_on='{ ls checkpoint/*/manifest >/dev/null 2>&1 || grep -qs "^ *\"status\": *\"ok\"" summary.json ||
   { [ -e model.bin ] && grep -qs "^ *\"iterations\": *[1-9]" summary.json; }; }'
 
-# to_replace RUN: fills the array `replacing` with the words by which run_local.sh replaces a run that is to be made again:
-# not one that ended well, but for one that lost nodes, which is of no use to a comparison.
+# to_replace RUN: fills the array `replacing` with the words by which run_local.sh replaces a run that is to be made
+# again: not one that ended well, but for one that lost nodes, which is of no use to a comparison.
 replacing=()
 to_replace() {
   replacing=(--force)
@@ -106,10 +108,10 @@ lost_nodes() {
     -e 's/^ *"lost_nodes": *\([1-9][0-9]*\),\{0,1\}$/\1 nodes/p' "$1/summary.json" 2>/dev/null
 }
 
-# can_keep PACELINE RUN CONFIG [key.path=value …]: whether the run in the folder RUN succeeded with all its nodes and had
-# the configuration that these arguments come to now; where it was written and where its daemons met do not count. If not,
-# `why_not` says why (empty when there was no run). With keep_diverged=1 a run that failed because of what it learned, which
-# a simulated one would do again, is kept like one that succeeded.
+# can_keep PACELINE RUN CONFIG [key.path=value …]: whether the run in the folder RUN succeeded with all its nodes and
+# had the configuration that these arguments come to now; where it was written and where its daemons met do not count.
+# If not, `why_not` says why (empty when there was no run). With keep_diverged=1 a run that failed because of what it
+# learned, which a simulated one would do again, is kept like one that succeeded.
 why_not='' keep_diverged=''
 can_keep() {
   local paceline=$1 run=$2 status lost now before

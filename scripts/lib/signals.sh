@@ -17,8 +17,8 @@ on_signals() {
   trap : PIPE
 }
 
-# asks_to_stop [hangup]: to be called by STOP with its argument. Whether that is news; then `signals` says how often: 1 in
-# order, 2 at once.
+# asks_to_stop [hangup]: to be called by STOP with its argument. Whether that is news; then `signals` says how often: 1
+# in order, 2 at once.
 signals=0 hung_up=''
 asks_to_stop() {
   if [ "${1:-}" = hangup ]; then

@@ -1,8 +1,8 @@
 # What took longest of a build and of its tests. To be sourced.
 # shellcheck shell=bash
 
-# slowest_builds NINJA_LOG SINCE: seconds and output of the ten longest commands that ended at SINCE (seconds since 1970)
-# or later.
+# slowest_builds NINJA_LOG SINCE: seconds and output of the ten longest commands that ended at SINCE (seconds since
+# 1970) or later.
 slowest_builds() {
   [ -f "$1" ] || return 0
   awk -F '\t' -v since="$2" 'NR > 1 && $3 / 1e9 >= since { printf "%7.1f  %s\n", ($2 - $1) / 1000, $4 }' "$1" |

@@ -2,9 +2,9 @@
 #
 #     SLURM_JOB_NODELIST=tux[1-2],big  SLURM_TASKS_PER_NODE=2(x2),1  SLURM_CPUS_PER_TASK=4
 #
-# is five places for a daemon, of 4 processors each: two on tux1, two on tux2 and one on big. A heterogeneous job has such
-# variables for each of its components, with _HET_GROUP_0, _HET_GROUP_1 … after their names; its places follow one another.
-# shellcheck shell=bash
+# is five places for a daemon, of 4 processors each: two on tux1, two on tux2 and one on big. A heterogeneous job has
+# such variables for each of its components, with _HET_GROUP_0, _HET_GROUP_1 … after their names; its places follow one
+# another. shellcheck shell=bash
 
 # expand_hosts LIST: one host to a line, in order, as `scontrol show hostnames` has them: tux[0-2,07],a[0-1].b[0-1].
 expand_hosts() {
@@ -86,9 +86,9 @@ read_component() {
 }
 
 # place_daemons SHARDS NODES_MIN NODES_MAX: which place each daemon has: the arrays `shard_place` and `node_place`; and
-# `shards_apart`, set where no shard shares its place. With a task for each daemon the shards have the first ones, and as many
-# nodes as there may be the rest; with fewer the nodes have all, and the shards lie beside them, spread over the hosts. Fails
-# where there are fewer tasks than a run needs nodes.
+# `shards_apart`, set where no shard shares its place. With a task for each daemon the shards have the first ones, and
+# as many nodes as there may be the rest; with fewer the nodes have all, and the shards lie beside them, spread over the
+# hosts. Fails where there are fewer tasks than a run needs nodes.
 place_daemons() {
   local shards=$1 minimum=$2 nodes=$3 places=${#place_host[@]} place k
   local -A seen=()

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What runs in a step of scripts/run_slurm.sh, on the host that it is for:
 #   slurm_task.sh NAME SECONDS PROGRAM… -- ARGUMENT… <FILES
-# It runs PROGRAM… run.yaml ARGUMENT…; FILES is a tar archive with run.yaml and keys/, which lie in a new folder NAME.XXXXXX of this
-# host's own for as long as the program runs. Who kills the step removes it.
+# It runs PROGRAM… run.yaml ARGUMENT…; FILES is a tar archive with run.yaml and keys/, which lie in a new folder
+# NAME.XXXXXX of this host's own for as long as the program runs. Who kills the step removes it.
 #
-# Slurm sends a signal to all processes of a step. At the end of a job it is SIGTERM, twice where time runs out, which would
-# ask a daemon to end at once; so the daemon does not hear it, and is asked by SIGHUP instead. A node is asked SECONDS later:
-# by then the server, which has heard of it at the same time, has ended the run in order; that step alone may be meant, too.
-# A server saves a checkpoint on SIGUSR2 alone; here SIGUSR1 is passed on to it as that.
+# Slurm sends a signal to all processes of a step. At the end of a job it is SIGTERM, twice where time runs out, which
+# would ask a daemon to end at once; so the daemon does not hear it, and is asked by SIGHUP instead. A node is asked
+# SECONDS later: by then the server, which has heard of it at the same time, has ended the run in order; that step alone
+# may be meant, too. A server saves a checkpoint on SIGUSR2 alone; here SIGUSR1 is passed on to it as that.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/processes.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/yaml.sh"

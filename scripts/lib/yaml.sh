@@ -8,8 +8,8 @@ yaml_string() {
   printf '"%s"' "${text//$'\n'/\\n}"
 }
 
-# node_counts NODES: of cluster.nodes, 4 or {min: 2, max: 8}, how many a run needs and how many it takes: $nodes_min, $nodes_max.
-# shellcheck disable=SC2034
+# node_counts NODES: of cluster.nodes, 4 or {min: 2, max: 8}, how many a run needs and how many it takes: $nodes_min,
+# $nodes_max. shellcheck disable=SC2034
 node_counts() {
   nodes_min=${1##*min: } nodes_min=${nodes_min%%,*}
   nodes_max=${1##*max: } nodes_max=${nodes_max%\}}

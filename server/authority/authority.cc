@@ -100,8 +100,8 @@ void Authority::shard_joined(ShardId shard) {
   log_.info("shard " + to_string(shard) + " joined");
 }
 
-// What it may not have heard: which nodes it is connected to; of each worker the instruction; the evaluation that it was
-// asked for; how the run ended. It knows what it has heard, and does nothing twice.
+// What it may not have heard: which nodes it is connected to; of each worker the instruction; the evaluation that it
+// was asked for; how the run ended. It knows what it has heard, and does nothing twice.
 void Authority::node_reconnected(NodeId node) {
   const NodeState state = members_[node];
   if (state == NodeState::kGone &&

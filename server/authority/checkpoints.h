@@ -29,8 +29,8 @@
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "server/authority/save_schedule.h"
-#include "server/loop/background.h"
 #include "server/checkpoint/folder.h"
+#include "server/loop/background.h"
 #include "server/peers/last_seen.h"
 #include "server/peers/peer.h"
 
@@ -80,8 +80,8 @@ class Checkpoints {
   bool under_way() const { return schedule_.under_way(); }
   // The last version that is saved, or being saved; before the first one that at which training began.
   Version saved() const { return schedule_.saved(); }
-  // Nobody waits for the shards that have not answered in time any longer. A disk of this process's own that hangs is not
-  // given up: the model is to be written there, too.
+  // Nobody waits for the shards that have not answered in time any longer. A disk of this process's own that hangs is
+  // not given up: the model is to be written there, too.
   void check(Ticks now);
   // The shards whose files are still being written.
   std::vector<ShardId> missing() const;
@@ -130,8 +130,8 @@ class Checkpoints {
   const CheckpointFolder folder_;
   SaveSchedule schedule_;
   std::optional<Current> current_;  // until all shards have answered
-  // The last that check() has given up, and whose answer may still come. Until then it is not saved once more: an answer
-  // names a version, not which of two files of it is meant.
+  // The last that check() has given up, and whose answer may still come. Until then it is not saved once more: an
+  // answer names a version, not which of two files of it is meant.
   std::optional<Version> given_up_;
   std::vector<ShardId> owing_;
   Ticks begun_at_;

@@ -33,8 +33,8 @@ class FinalModel {
   bool is_ready() const;
   // The shards whose slices are not here whole, once it is requested.
   std::vector<ShardId> missing() const;
-  // Has model.bin written into `folder`, once, when is_ready(); `done` and `here` as in Background, which this outlives.
-  // Their Status: as write_model_file's.
+  // Has model.bin written into `folder`, once, when is_ready(); `done` and `here` as in Background, which this
+  // outlives. Their Status: as write_model_file's.
   void write(Background& background, const std::filesystem::path& folder, const std::string& model,
              Revision revision, Background::Done done, Background::Here here);
   bool is_being_written() const { return file_ == File::kBeingWritten; }

@@ -1,5 +1,5 @@
-// Formations: which nodes make up an all-reduce, as its authority has it. A formation ends when one of its nodes is lost;
-// those that are left say anew where they are reached and which version they have, and are the next one.
+// Formations: which nodes make up an all-reduce, as its authority has it. A formation ends when one of its nodes is
+// lost; those that are left say anew where they are reached and which version they have, and are the next one.
 //
 // A step takes parameters from version v to v + 1. A node steps once it has all of the sum, and no node begins the
 // next step before all have. So those that are left are at v or v + 1:

@@ -21,8 +21,8 @@ void Instructions::send(const sync::Grant& grant) {
 }
 
 void Instructions::give(const sync::HeldNotice& held) {
-  outbox_.to_node(held.worker.node,
-                  wire::HeldNotice{held.worker, held.clock, held.lead, held.threshold, held.waits_for, held.held});
+  outbox_.to_node(held.worker.node, wire::HeldNotice{held.worker, held.clock, held.lead, held.threshold,
+                                                     held.waits_for, held.held});
 }
 
 void Instructions::give(const sync::FinishWorker& finish, bool is_here) {

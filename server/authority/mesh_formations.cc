@@ -12,8 +12,8 @@ namespace {
 
 using NodeState = RunMembers::NodeState;
 
-// A network in which nodes reach the server and not each other makes one formation after another, each of which takes as
-// long as a connection may (worker/mesh/handshake.cc).
+// A network in which nodes reach the server and not each other makes one formation after another, each of which takes
+// as long as a connection may (worker/mesh/handshake.cc).
 constexpr std::uint32_t kFormationsMax = 3;
 
 // Of nodes of which some are reached at loopback and some are not, so that not all reach each other: two of them.
@@ -157,7 +157,8 @@ std::vector<NodeId> MeshFormations::overdue(Ticks now) const {
 }
 
 Status MeshFormations::too_late() const {
-  return deadline_exceeded("it has not reported within " + whole_seconds_text(kLeases * config_.cluster.lease) +
+  return deadline_exceeded("it has not reported within " +
+                           whole_seconds_text(kLeases * config_.cluster.lease) +
                            " where the others reach it");
 }
 

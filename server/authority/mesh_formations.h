@@ -1,7 +1,8 @@
 // MeshFormations: nodes that are connected to each other: what they say and are told of their formations, one after
 // another (formations.h has what makes one).
 //
-//   a node   Peers{endpoint, formation left}   ->   the others of that formation: it is over, and why; say where you are
+//   a node   Peers{endpoint, formation left}   ->   the others of that formation: it is over, and why; say where you
+//                                                   are
 //                                                  reached
 //   all      Peers{endpoint}                   ->   all: Peers of the next one, once it is known whom it has
 //
@@ -34,8 +35,8 @@ class MeshFormations {
   MeshFormations(const RunConfig& config, const RunMembers& members, RunOutbox& outbox,
                  trace::DecisionLog* trace, const Log& log);
 
-  // `peers`, at `version` of the run. `goes_on`: who is left goes on without one that is lost. kLost: the one whom `from`
-  // has lost, or itself, is. kEndpoint: the next formation may be complete: form(). Errors: kInvalidArgument.
+  // `peers`, at `version` of the run. `goes_on`: who is left goes on without one that is lost. kLost: the one whom
+  // `from` has lost, or itself, is. kEndpoint: the next formation may be complete: form(). Errors: kInvalidArgument.
   enum class News { kNothingNew, kLost, kEndpoint };
   Result<News> on_peers(NodeId from, const wire::Peers& peers, Version version, bool goes_on, Ticks now);
   // The next one, if all have said where they are reached. Not OK: there will be none, and why.

@@ -8,8 +8,8 @@
 namespace paceline::server {
 
 Reconfiguration::Reconfiguration(const RunConfig& config, RunCore& core, Checkpoints& checkpoints,
-                             RunSaves& saves, const Evaluations& evaluations, const WorkerSpeeds& speeds,
-                             const Log& log)
+                                 RunSaves& saves, const Evaluations& evaluations, const WorkerSpeeds& speeds,
+                                 const Log& log)
     : config_(config),
       core_(core),
       checkpoints_(checkpoints),

@@ -1,7 +1,7 @@
-// Reconfiguration: a run reconfigured with servers that begin anew, since one that had been lost has come back: it comes to
-// rest (sync::QuiesceRequested), its state is saved, and all servers go on from that checkpoint as a new generation, with
-// the one that has come. Nothing that was acknowledged is lost: at rest every gradient that was begun is applied, and all
-// of it is in the checkpoint.
+// Reconfiguration: a run reconfigured with servers that begin anew, since one that had been lost has come back: it
+// comes to rest (sync::QuiesceRequested), its state is saved, and all servers go on from that checkpoint as a new
+// generation, with the one that has come. Nothing that was acknowledged is lost: at rest every gradient that was begun
+// is applied, and all of it is in the checkpoint.
 //
 //   Reconfigure           wanted, until there is a version that is not saved yet
 //   QuiesceRequested   who is behind catches up with the others, nobody goes further
@@ -9,8 +9,8 @@
 //   Saved, all         RunOver{reconfigures} to the shards; RunOver{resumable} to the nodes, which wait for the shards
 //   ShardReport, all   each has heard it, over whatever connection: this server is needed no more
 //
-// What stands in the way (a disk that is full, an iteration that does not end) costs the reconfiguration, not the run: it goes
-// on as before, and says why.
+// What stands in the way (a disk that is full, an iteration that does not end) costs the reconfiguration, not the run:
+// it goes on as before, and says why.
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -36,7 +36,7 @@ class Reconfiguration {
  public:
   // All outlive this.
   Reconfiguration(const RunConfig& config, RunCore& core, Checkpoints& checkpoints, RunSaves& saves,
-                const Evaluations& evaluations, const WorkerSpeeds& speeds, const Log& log);
+                  const Evaluations& evaluations, const WorkerSpeeds& speeds, const Log& log);
 
   bool under_way() const { return under_way_.has_value(); }
   // Why it is wanted, while it is under way.

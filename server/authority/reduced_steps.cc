@@ -57,8 +57,8 @@ void ReducedSteps::send_held_notices(Ticks now) {
     if (!stepped || now < stepped->next_notice) continue;
     stepped->next_notice = now + core_.engine().config().held_notice_every;
     const WorkerId worker = stepped->report.worker;
-    outbox_.to_node(worker.node, wire::HeldNotice{worker, stepped->report.clock.next(), Staleness(1), Threshold(0),
-                                            *waits_for, now - stepped->since});
+    outbox_.to_node(worker.node, wire::HeldNotice{worker, stepped->report.clock.next(), Staleness(1),
+                                                  Threshold(0), *waits_for, now - stepped->since});
   }
 }
 

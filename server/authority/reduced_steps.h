@@ -41,7 +41,8 @@ class ReducedSteps {
   // Whether `report` is taken with those of all others.
   bool await(const wire::StepReport& report) const;
   void add(const wire::StepReport& report, Ticks now);
-  // `node` is lost, `why`, and go_on(): the others may have made the step, and make up the next formation. Not OK: as take().
+  // `node` is lost, `why`, and go_on(): the others may have made the step, and make up the next formation. Not OK: as
+  // take().
   [[nodiscard]] Status go_on_without(NodeId node, const std::string& why, Ticks now);
   // The step, if all who are here have made it. Not OK: the run cannot go on.
   [[nodiscard]] Status take(Ticks now);

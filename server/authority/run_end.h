@@ -6,8 +6,8 @@
 //   filing      the results are written (run_files.h); nodes are told
 //   over
 //
-// Every wait is for a peer, and is over when the peer's lease is; a node that lives but does not say what it is asked for
-// is waited for some leases.
+// Every wait is for a peer, and is over when the peer's lease is; a node that lives but does not say what it is asked
+// for is waited for some leases.
 //
 // Thread: one at a time (the server's loop).
 #pragma once

@@ -1,6 +1,6 @@
 // RunFiles: what the end of a run leaves in its folder: its results, and before them its trace (run.trace): the
-// authority's part, and the whole one made of all parts that lie there, when the nodes have reported and so have written
-// theirs. A run that fails does not wait for them; `paceline trace` makes its trace.json again.
+// authority's part, and the whole one made of all parts that lie there, when the nodes have reported and so have
+// written theirs. A run that fails does not wait for them; `paceline trace` makes its trace.json again.
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -20,8 +20,8 @@ namespace paceline::server {
 
 class RunFiles {
  public:
-  // `filed` is called when the results are written, never from within a call of this. All outlive this, and this all that
-  // `background` still calls.
+  // `filed` is called when the results are written, never from within a call of this. All outlive this, and this all
+  // that `background` still calls.
   RunFiles(const RunConfig& config, RunCore& core, const RunOutcome& state, RunRecord& record,
            Background& background, const Log& log, std::function<void(const Status& written)> filed);
   RunFiles(const RunFiles&) = delete;

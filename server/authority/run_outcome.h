@@ -41,8 +41,8 @@ class RunOutcome {
   void set_stopped(Status why) { become(Kind::kStopped, std::move(why)); }
   void set_failed(Status why) { become(Kind::kFailed, std::move(why)); }
   void set_invalid(Status why) { become(Kind::kInvalid, std::move(why)); }
-  // It ends before its time. Who is lost while a failed run comes to its end gives it no other reason, and none to go on
-  // from a checkpoint; and it is not handed over any more.
+  // It ends before its time. Who is lost while a failed run comes to its end gives it no other reason, and none to go
+  // on from a checkpoint; and it is not handed over any more.
   void give_up(const Status& reason) {
     const Status why = has_failed() ? result_ : reason;
     if (std::exchange(reconfigures_, false)) kind_ = Kind::kOk;

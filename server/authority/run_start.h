@@ -1,5 +1,5 @@
-// RunStart: the begin of a run, until who is to be there has come. A new one begins with whoever is there by then; those
-// beyond cluster.nodes.min come late, all at once.
+// RunStart: the begin of a run, until who is to be there has come. A new one begins with whoever is there by then;
+// those beyond cluster.nodes.min come late, all at once.
 //
 // A resumed one goes on with those who were there at the save: with all of them as soon as all have joined, or with
 // those who have when cluster.start_timeout is over, which begins when the last shard has read its checkpoint. Who had

@@ -49,8 +49,8 @@ void formation_waits(const RunWaiting& run, const LastSeen& last_seen, std::vect
                    "the nodes' formation waits for " + enumerated(nodes) + " to say where the others come"});
 }
 
-// Who is held, or has made the step of an all-reduce, waits for the min clock to move, that is, for those who stand there
-// and are in an iteration.
+// Who is held, or has made the step of an all-reduce, waits for the min clock to move, that is, for those who stand
+// there and are in an iteration.
 // Under backup one may be late, in an iteration whose clock has closed without it: it is waited for only
 // where nobody else is. Who is asked to stop waits for everybody. Where nobody is held, the version still
 // waits for the slowest.

@@ -10,9 +10,9 @@
 
 #include "common/instant.h"
 #include "common/status.h"
-#include "server/loop/background.h"
 #include "server/checkpoint/folder.h"
 #include "server/checkpoint/shard_file.h"
+#include "server/loop/background.h"
 #include "server/store/shard_image.h"
 
 namespace paceline::server {

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "server/run/end_of_run.h"
 #include "server/loop/own_authority.h"
 #include "server/replicas/replica_role.h"
+#include "server/run/end_of_run.h"
 #include "server/run/resuming.h"
 #include "server/run/run_display.h"
 #include "server/run/server_view.h"

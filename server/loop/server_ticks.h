@@ -1,5 +1,5 @@
-// ServerTicks: what a server does as time passes, 20 times a second: it says that it lives, takes for lost who is silent or
-// cannot be reached, tells the authority and the shard what time it is, and shows how the run goes.
+// ServerTicks: what a server does as time passes, 20 times a second: it says that it lives, takes for lost who is
+// silent or cannot be reached, tells the authority and the shard what time it is, and shows how the run goes.
 //
 // Thread: the server's loop.
 #pragma once
@@ -12,10 +12,10 @@
 
 #include "common/instant.h"
 #include "common/pause.h"
+#include "server/peers/server_channels.h"
 #include "server/replicas/replication.h"
 #include "server/run/resuming.h"
 #include "server/run/run_display.h"
-#include "server/peers/server_channels.h"
 #include "server/run/server_view.h"
 #include "server/sessions/node_sessions.h"
 #include "server/shards/authority_link.h"

@@ -63,7 +63,8 @@ class Unreachable {
     elsewhere_.emplace_back(peer, now);
   }
 
-  // Of whom that was said not long ago, while ours is not known to have broken: that shows only where something is sent.
+  // Of whom that was said not long ago, while ours is not known to have broken: that shows only where something is
+  // sent.
   std::vector<Peer> in_doubt(Ticks now) const {
     std::vector<Peer> peers;
     for (const auto& [peer, at] : elsewhere_) {

@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "server/loop/background.h"
 #include "server/checkpoint/shard_file.h"
-#include "server/run/end_of_run.h"
-#include "server/replicas/checkpoint_pull.h"
+#include "server/loop/background.h"
 #include "server/loop/server_setup.h"
+#include "server/replicas/checkpoint_pull.h"
+#include "server/run/end_of_run.h"
 
 namespace paceline::server {
 

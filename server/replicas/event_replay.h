@@ -8,15 +8,15 @@
 #include <functional>
 
 #include "server/loop/own_authority.h"
+#include "server/peers/server_channels.h"
 #include "server/replicas/checkpoint_taker.h"
 #include "server/replicas/replica_role.h"
 #include "server/replicas/replicated_background.h"
 #include "server/replicas/saved_comparison.h"
 #include "server/run/resuming.h"
 #include "server/run/run_generation.h"
-#include "server/peers/server_channels.h"
-#include "server/sessions/node_sessions.h"
 #include "server/service/shard_checkpoints.h"
+#include "server/sessions/node_sessions.h"
 #include "server/shards/authority_link.h"
 
 namespace paceline::server {

@@ -25,7 +25,7 @@ class FollowingReplica {
  public:
   struct Handlers {
     std::function<void(Ticks)> after_event;  // an event of that moment is done
-    std::function<void(Ticks)> takes_over;    // this replica serves from now on
+    std::function<void(Ticks)> takes_over;   // this replica serves from now on
   };
   // All outlive this, and it all that `background` still calls.
   FollowingReplica(boost::asio::io_context& io, EventReplay::Server server, RunClock& clock, EndOfRun& end,

@@ -16,7 +16,7 @@ class ReconfigureRequests {
  public:
   // All outlive this.
   ReconfigureRequests(const ServerSetup& setup, const RunClock& clock, const ReplicaRole& role,
-                   PeerConnections& connections, OwnAuthority& authority, AuthorityLink& link)
+                      PeerConnections& connections, OwnAuthority& authority, AuthorityLink& link)
       : setup_(setup),
         clock_(clock),
         role_(role),

@@ -148,8 +148,8 @@ void Replication::end(std::function<void()> gone) {
   server_.connections.router().close();
   using Resign = LeaderLease::Resign;
   election_->resign(reconfigures ? Resign::kReconfigures
-                    : is_over  ? Resign::kForGood
-                               : Resign::kForNow,
+                    : is_over    ? Resign::kForGood
+                                 : Resign::kForNow,
                     // What its disk still takes is awaited in any case, and said where it fails.
                     [this, gone = std::move(gone)] { replicated_.when_caught_up(gone); });
 }

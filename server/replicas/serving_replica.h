@@ -17,8 +17,8 @@
 
 #include "common/log/stall_log.h"
 #include "server/replicas/checkpoint_giver.h"
-#include "server/replicas/reconfigure_requests.h"
 #include "server/replicas/leader_lease.h"
+#include "server/replicas/reconfigure_requests.h"
 
 namespace paceline::server {
 

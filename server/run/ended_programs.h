@@ -1,5 +1,5 @@
-// EndedPrograms: what whoever starts a run's nodes says on a descriptor of this process (--ended-programs): which of their
-// programs has ended, and how, a line for each:
+// EndedPrograms: what whoever starts a run's nodes says on a descriptor of this process (--ended-programs): which of
+// their programs has ended, and how, a line for each:
 //
 //     1 status 3
 //
@@ -28,8 +28,8 @@ class EndedPrograms {
   EndedPrograms(boost::asio::io_context& io, std::uint32_t nodes, const Log& log, Ended ended)
       : descriptor_(io), nodes_(nodes), log_(log), ended_(std::move(ended)) {}
 
-  // Reads from `descriptor`, which is this one's from here on, until the other end is closed, or says what is no such line;
-  // that is logged. Once. Errors: kInvalidArgument nothing can be waited for there.
+  // Reads from `descriptor`, which is this one's from here on, until the other end is closed, or says what is no such
+  // line; that is logged. Once. Errors: kInvalidArgument nothing can be waited for there.
   [[nodiscard]] Status open(int descriptor);
 
  private:

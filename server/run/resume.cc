@@ -54,8 +54,8 @@ Status check_not_over(const RunConfig& config) {
   return Status::ok();
 }
 
-// A stage's chunks lie side by side in the parameters, so another cut has another layout. A network that cannot be built
-// here is the nodes' to refuse.
+// A stage's chunks lie side by side in the parameters, so another cut has another layout. A network that cannot be
+// built here is the nodes' to refuse.
 Status check_same_chunks(const RunConfig& config, const Manifest& manifest) {
   if (config.pipeline.chunks_of_stage() == 1) return Status::ok();
   const auto network = build_network(config);

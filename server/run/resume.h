@@ -34,8 +34,8 @@ struct OwnFiles {
 };
 Result<OwnFiles> own_files(const RunConfig& config, ShardId shard);
 
-// Of a file or a checkpoint that is refused since it is of another configuration: the keys, with both values, as far as its
-// manifest is there to say them; else empty. Where it is, the authority says it for all (ResumeChoice).
+// Of a file or a checkpoint that is refused since it is of another configuration: the keys, with both values, as far as
+// its manifest is there to say them; else empty. Where it is, the authority says it for all (ResumeChoice).
 std::string keys_that_differ(const RunConfig& config, const CheckpointFolder::Refused& refused);
 
 // A checkpoint that all shards have, read.

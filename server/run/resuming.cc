@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/service/checkpoint_reading.h"
 #include "server/run/run_directory.h"
+#include "server/service/checkpoint_reading.h"
 
 namespace paceline::server {
 

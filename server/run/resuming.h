@@ -15,15 +15,15 @@
 #include <string>
 #include <vector>
 
-#include "server/loop/background.h"
 #include "server/checkpoint/shard_file.h"
-#include "server/run/end_of_run.h"
+#include "server/loop/background.h"
 #include "server/loop/own_authority.h"
+#include "server/peers/server_channels.h"
+#include "server/run/end_of_run.h"
 #include "server/run/resume.h"
 #include "server/run/run_generation.h"
-#include "server/peers/server_channels.h"
-#include "server/sessions/node_sessions.h"
 #include "server/service/shard_checkpoints.h"
+#include "server/sessions/node_sessions.h"
 
 namespace paceline::server {
 

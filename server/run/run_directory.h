@@ -45,8 +45,9 @@ Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Exis
 [[nodiscard]] Status check_unused(const RunConfig& config, ShardId shard);
 
 // A server that never listened has not run: takes back the files that prepare_run_directory() and the log made, so that
-// the folder does not count as used and a start of the corrected configuration is not refused. The folder stays: another
-// daemon that starts may be about to open its log there, and it may be a link, or one that was made for the run.
+// the folder does not count as used and a start of the corrected configuration is not refused. The folder stays:
+// another daemon that starts may be about to open its log there, and it may be a link, or one that was made for the
+// run.
 void forget_run(const RunConfig& config, ShardId shard, const std::filesystem::path& given_config);
 
 // server.log; server-<k>.log for the other shards.

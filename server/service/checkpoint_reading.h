@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "server/loop/background.h"
 #include "server/checkpoint/shard_file.h"
+#include "server/loop/background.h"
 #include "server/loop/server_setup.h"
 #include "server/store/shard_settings.h"
 

@@ -1,6 +1,6 @@
 // NodeStates: with an all-reduce the nodes hold the run's state; a shard gives it to those that come, and has it
-// from node 0, or the lowest that is left, when it is to be saved, or the run is over. Where each node steps its own part
-// (exchange.shard_optimizer) it has that from each; of stages (pipeline.stages) from each of the first group.
+// from node 0, or the lowest that is left, when it is to be saved, or the run is over. Where each node steps its own
+// part (exchange.shard_optimizer) it has that from each; of stages (pipeline.stages) from each of the first group.
 //
 // Thread: the server's loop.
 #pragma once

@@ -13,8 +13,8 @@
 #include "common/log/log.h"
 #include "common/params/partition.h"
 #include "common/wire/messages.h"
-#include "server/loop/background.h"
 #include "server/checkpoint/writer.h"
+#include "server/loop/background.h"
 #include "server/peers/peer.h"
 #include "server/store/shard_image.h"
 

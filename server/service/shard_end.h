@@ -6,10 +6,10 @@
 #pragma once
 
 #include "server/loop/background.h"
-#include "server/run/end_of_run.h"
 #include "server/loop/own_authority.h"
-#include "server/sessions/peer_connections.h"
+#include "server/run/end_of_run.h"
 #include "server/service/shard_service.h"
+#include "server/sessions/peer_connections.h"
 #include "server/shards/authority_link.h"
 
 namespace paceline::server {

@@ -11,8 +11,8 @@
 #include "common/config/reducing.h"
 #include "common/ticks.h"
 #include "common/trace/bound.h"
-#include "server/service/shard_waits.h"
 #include "server/peers/unread_messages_max.h"
+#include "server/service/shard_waits.h"
 
 namespace paceline::server {
 namespace {

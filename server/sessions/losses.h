@@ -11,8 +11,8 @@
 
 #include "common/ids.h"
 #include "common/wire/messages.h"
-#include "server/peers/membership.h"
 #include "server/loop/server_setup.h"
+#include "server/peers/membership.h"
 #include "server/peers/unreachable.h"
 
 namespace paceline::server {

@@ -150,10 +150,10 @@ void NodeSessions::on_reconnect(const wire::PeerId& from, const wire::Join& join
   connections_.reconnected(from);
   const std::int64_t times = members.moves_of(join.node);
   if (times <= kReconnectsLogged) {
-    setup_.log.warn(
-        to_string(node) + "'s connection to " + setup_.name() +
-        " broke, and it goes on over another one: it retransmits " + std::to_string(join.gradients_again) +
-        (join.gradients_again == 1 ? " gradient" : " gradients") + logged_last(times));
+    setup_.log.warn(to_string(node) + "'s connection to " + setup_.name() +
+                    " broke, and it goes on over another one: it retransmits " +
+                    std::to_string(join.gradients_again) +
+                    (join.gradients_again == 1 ? " gradient" : " gradients") + logged_last(times));
   }
   welcome_again(join);
   if (authority_) authority_->node_reconnected(join.node);

@@ -25,10 +25,10 @@
 #include "common/params/layout.h"
 #include "server/loop/own_authority.h"
 #include "server/run/run_generation.h"
+#include "server/service/shard_service.h"
 #include "server/sessions/late_joins.h"
 #include "server/sessions/memory_sharing.h"
 #include "server/sessions/peer_connections.h"
-#include "server/service/shard_service.h"
 
 namespace paceline::server {
 

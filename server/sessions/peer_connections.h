@@ -1,6 +1,6 @@
-// PeerConnections: the socket of a server, who is behind each of its connections (server/peers/membership.h), and whom it
-// cannot send to (server/peers/unreachable.h). Whatever a part of the server says to a node, or the authority to another
-// shard, leaves through here: at once, or where the shard has a follower when that has what it follows from.
+// PeerConnections: the socket of a server, who is behind each of its connections (server/peers/membership.h), and whom
+// it cannot send to (server/peers/unreachable.h). Whatever a part of the server says to a node, or the authority to
+// another shard, leaves through here: at once, or where the shard has a follower when that has what it follows from.
 //
 // Whoever is refused for good, or takes nothing any more, is noted (evict(), cannot_send()) and lost by the
 // loop once the handler is done: the rest of what a handler does must not depend on it.
@@ -14,15 +14,15 @@
 #include <utility>
 
 #include "common/wire/transport.h"
-#include "server/run/end_of_run.h"
+#include "server/loop/server_setup.h"
 #include "server/peers/membership.h"
 #include "server/peers/peer.h"
 #include "server/peers/reliable_channel.h"
 #include "server/replicas/replica_role.h"
+#include "server/run/end_of_run.h"
 #include "server/run/run_clock.h"
-#include "server/loop/server_setup.h"
-#include "server/sessions/losses.h"
 #include "server/service/shard_service.h"
+#include "server/sessions/losses.h"
 
 namespace paceline::server {
 

@@ -17,12 +17,12 @@
 #include "common/pause.h"
 #include "common/traffic.h"
 #include "common/wire/transport.h"
-#include "server/run/end_of_run.h"
+#include "server/loop/server_setup.h"
+#include "server/peers/server_channels.h"
 #include "server/replicas/replica_role.h"
+#include "server/run/end_of_run.h"
 #include "server/run/run_clock.h"
 #include "server/run/run_generation.h"
-#include "server/peers/server_channels.h"
-#include "server/loop/server_setup.h"
 
 namespace paceline::server {
 

@@ -1,5 +1,5 @@
-// ShardPeers: at the authority, the other shards: how they join, what they say (server/peers/server_channels.h), and how one
-// goes on over another connection where the one before broke while both live. A shard that does not come back
+// ShardPeers: at the authority, the other shards: how they join, what they say (server/peers/server_channels.h), and
+// how one goes on over another connection where the one before broke while both live. A shard that does not come back
 // is lost, as one that is silent for a lease.
 //
 // Thread: the server's loop.
@@ -9,8 +9,8 @@
 
 #include "common/traffic.h"
 #include "server/loop/own_authority.h"
-#include "server/run/run_generation.h"
 #include "server/peers/server_channels.h"
+#include "server/run/run_generation.h"
 #include "server/sessions/peer_connections.h"
 
 namespace paceline::server {

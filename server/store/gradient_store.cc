@@ -14,8 +14,8 @@ namespace {
 
 // Lists grow beyond it when they must.
 constexpr std::size_t kGradientsExpected = 16;
-// What pieces as Encoding::kZero are: -0 says that there is no gradient, and adds nothing to one (common/params/layout.h,
-// may_be_unused).
+// What pieces as Encoding::kZero are: -0 says that there is no gradient, and adds nothing to one
+// (common/params/layout.h, may_be_unused).
 constexpr float kNoGradient = -0.0F;
 
 std::string describe(const wire::Push& push) {

@@ -65,8 +65,8 @@ class Shard {
   bool ready() const { return now_.version >= Version(0); }
 
   // Where nodes hold the parameters (ShardSettings::replaced): a piece of what they have come to, in place of what is
-  // here, in any order, from one node or several, and once or more: a version has one state. A later version begins anew,
-  // and what comes of an earlier one is dropped. True: with this one it is all here (replaced_with()). Errors:
+  // here, in any order, from one node or several, and once or more: a version has one state. A later version begins
+  // anew, and what comes of an earlier one is dropped. True: with this one it is all here (replaced_with()). Errors:
   // kFailedPrecondition not ready, or nodes hold nothing; kInvalidArgument a piece of two vectors, or beyond the last.
   Result<bool> replace(const wire::NodeState& piece, std::span<const float> values);
   // The version whose parameters and optimizer state are here, as far as replace() goes.

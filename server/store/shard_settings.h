@@ -19,8 +19,9 @@ struct ShardSettings {
   Cluster cluster;
   std::int64_t block_floats = 1;  // floats per block and per Parameters frame, >= 1
   // Held per worker: the largest threshold + 2; where each is applied on arrival 2, however late decisions
-  // are here, since the one that fills this is announced when a decision has made room (server/service/shard_service.h).
-  // Where grants go ahead one more, and room for two is kept: its worker may have the next one under way.
+  // are here, since the one that fills this is announced when a decision has made room
+  // (server/service/shard_service.h). Where grants go ahead one more, and room for two is kept: its worker may have the
+  // next one under way.
   std::size_t gradients_max = 2;
   std::size_t room_kept = 1;
   // Of a thread's own gradients, missing in what its node has and may go on with (cache::missing_max()).

@@ -1,5 +1,6 @@
 // What libjpeg-turbo alone makes of a folder's JPEGs: the parts of its pictures that training would show are decoded
-// without the rest, one after another, and nothing else is done with them. The limit for the loader (tests/bench/images.py).
+// without the rest, one after another, and nothing else is done with them. The limit for the loader
+// (tests/bench/images.py).
 //
 //   bench_bare_jpeg FOLDER CLASSES SECONDS     one thread; prints {"per_second": …, "per_cpu_second": …}
 #include <cstddef>

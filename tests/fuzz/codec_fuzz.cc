@@ -31,9 +31,9 @@ std::vector<std::string> encoded(const std::vector<Header::Other>& others) {
 
 // What lies in an accepted header survives another round trip, too.
 void check_others(const Header& header) {
-  const Header::Other* const first = !header.before.empty()    ? &header.before.front()
+  const Header::Other* const first = !header.before.empty()  ? &header.before.front()
                                      : !header.after.empty() ? &header.after.front()
-                                                              : nullptr;
+                                                             : nullptr;
   if (first == nullptr) return;
   const std::string carrier = encode(Message{Pull{}, {}}).value();
   const Result<Header> back =

@@ -69,8 +69,8 @@ std::string why_it_failed(const RunConfig& config,
 
 }  // namespace
 
-// With on_nan: skip. Of one node, of its gradient or its loss; who has finite ones leaves them out as well, also who sees
-// none of the part that is not.
+// With on_nan: skip. Of one node, of its gradient or its loss; who has finite ones leaves them out as well, also who
+// sees none of the part that is not.
 TEST_CASE("a_sum_that_is_not_finite_is_left_out_by_all_and_the_next_one_is_a_step") {
   const auto [threads, of_loss, shards] =
       GENERATE(table<std::uint32_t, bool, bool>({{1U, true, false}, {2U, false, false}, {1U, false, true}}));

@@ -65,7 +65,8 @@ TEST_CASE("an_all_reduce_goes_where_servers_go_with_the_same_bits_on_every_node_
 
 namespace {
 
-// Of whose mini-batches some have fewer samples: node 1's of every third clock, and of clock 10 all, as at an epoch's end.
+// Of whose mini-batches some have fewer samples: node 1's of every third clock, and of clock 10 all, as at an epoch's
+// end.
 std::unique_ptr<TaskFactory> of_other_samples(const RunConfig& config) {
   class Fewer final : public testing::WrappedTask {
    public:

@@ -46,7 +46,8 @@ class Coverage {
     for (unsigned which = 0; which < 16; ++which) {
       fragments_[fragments((which & 1) != 0, (which & 2) != 0, (which & 4) != 0, (which & 8) != 0)];
     }
-    for (const PullOrder order : {PullOrder::kBeforePush, PullOrder::kAfterPush}) refreshed_[refreshes(order)];
+    for (const PullOrder order : {PullOrder::kBeforePush, PullOrder::kAfterPush})
+      refreshed_[refreshes(order)];
     for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
       for (const Encoding e : kExactEncodings) {
         in_detail_[way + gradients(e)];

@@ -81,8 +81,8 @@ RunInParts run_in_parts(const RunConfig& config, CountingOptions options) {
   NodeOptions node_options;
   node_options.floats_at_once = 2;
   auto run = run_cluster(
-      config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); }, {}, receive,
-      node_options);
+      config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); }, {},
+      receive, node_options);
   return {std::move(run), withdrawn};
 }
 

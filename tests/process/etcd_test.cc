@@ -57,7 +57,8 @@ TEST_CASE("what an answer leaves out is nothing, zero or false") {
 
 TEST_CASE("where the transaction was carried out what it read stands after what it put") {
   const auto done = std::get<TxnDone>(*answer_of(kTakeOver, 200, R"({"succeeded":true,"responses":[
-    {"response_put":{"header":{"revision":"2"}}},{"response_range":{"kvs":[{"value":"dg=="}]}},{"response_range":{}}]})"));
+    {"response_put":{"header":{"revision":"2"}}},{"response_range":{"kvs":[{"value":"dg=="}]}},
+    {"response_range":{}}]})"));
   CHECK(done.succeeded);
   REQUIRE(done.read[0]);
   CHECK(done.read[0]->value == "v");

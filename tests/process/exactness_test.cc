@@ -251,8 +251,8 @@ TEST_CASE("the_same_seed_gives_the_same_bits_in_every_encoding_and_in_16_bits_wh
         0.65 * static_cast<double>(plain.summary.bytes_pulled));
 }
 
-// Each of four local steps adds a quarter. One node takes longer for one than half of the time, and so takes one in each
-// round; the other takes as many as fit. Of n and m mini-batches the first delta, n quarters, counts n / (n + m).
+// Each of four local steps adds a quarter. One node takes longer for one than half of the time, and so takes one in
+// each round; the other takes as many as fit. Of n and m mini-batches the first delta, n quarters, counts n / (n + m).
 TEST_CASE("rounds_that_end_by_time_differ_in_size_and_weigh_by_their_samples") {
   constexpr std::int64_t kRounds = 4;
   constexpr std::size_t kRows = 3;

@@ -107,8 +107,8 @@ TEST_CASE("nodes_on_gpus_end_where_those_on_cpus_do_with_groups_of_batch_norm_or
   CHECK(on_gpus.summary.iterations == config.train.total_iterations);
 }
 
-// Of two gradients the order makes no bits. A first step is made again until it does not overflow; of a later one that does,
-// as that of clock 7, all workers leave theirs out.
+// Of two gradients the order makes no bits. A first step is made again until it does not overflow; of a later one that
+// does, as that of clock 7, all workers leave theirs out.
 TEST_CASE("an_all_reduce_of_gpus_in_float16_steps_as_servers_do_or_leaves_a_step_out_as_a_whole") {
   RunConfig summed = normalised(2, 1, ExchangeKind::kAllreduce);
   summed.train.on_nan = OnNan::kSkip;

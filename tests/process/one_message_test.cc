@@ -26,7 +26,7 @@ RunConfig config_in(const testing::TempFolder& folder, PolicyKind policy) {
 
 void send_step(ScriptedNode& node, std::int64_t clock) {
   node.send(0, wire::Push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)},
-           std::vector<float>(kFloats, 1.0F));
+            std::vector<float>(kFloats, 1.0F));
   node.send(0, report_at(clock));
 }
 

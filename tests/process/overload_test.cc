@@ -59,7 +59,7 @@ struct Flooded {
     for (std::int64_t at = 0; at < floats; at += kFrame) {
       const std::int64_t piece = std::min(kFrame, floats - at);
       good.send(0, wire::InitialParameters{at, at + piece == floats},
-               std::vector<float>(static_cast<std::size_t>(piece)));
+                std::vector<float>(static_cast<std::size_t>(piece)));
     }
     bad.send(0, join_of(config, 1, floats));
     bad.receive<wire::Welcome>(0);

@@ -214,8 +214,8 @@ TEST_CASE("batch_norm_in_stages_ends_where_the_run_without_a_pipeline_does") {
 }
 
 // A node for each group, with the mini-batch of its stages, in one piece. Stages of a power of two in number have that
-// multiple of its gradients, which every encoding says, and owes, alike up to rounding. int8 and top_k go by frames: the
-// second stage begins where one does.
+// multiple of its gradients, which every encoding says, and owes, alike up to rounding. int8 and top_k go by frames:
+// the second stage begins where one does.
 TEST_CASE("stages_push_in_fewer_bytes_what_the_network_in_one_piece_does") {
   const auto [encoding, shards] = GENERATE(table<Encoding, std::uint32_t>(
       {{Encoding::kFp16, 3U}, {Encoding::kBf16, 1U}, {Encoding::kInt8, 1U}, {Encoding::kTopK, 1U}}));

@@ -65,7 +65,8 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   // Between two that must share memory nobody can stand and listen.
   const bool received = config.cluster.shared_memory != SharedMemory::kOn && !breaks;
   Observe observe;
-  if (received) observe = [&grants](const wire::PeerId&, const wire::Body& message) { grants.receive(message); };
+  if (received)
+    observe = [&grants](const wire::PeerId&, const wire::Body& message) { grants.receive(message); };
   const auto run = run_cluster(config, tasks, {}, observe, {},
                                breaks ? std::optional(random_breaks(seed, config)) : std::nullopt);
 

@@ -18,8 +18,7 @@ wire::TransportOptions without_complaint() {
 
 }  // namespace
 
-Relay::Relay(wire::Context& context, const std::string& server, const std::string& endpoint,
-             Observe observe)
+Relay::Relay(wire::Context& context, const std::string& server, const std::string& endpoint, Observe observe)
     : context_(context), server_(server), observe_(std::move(observe)) {
   auto router = wire::RouterSocket::bind(context, io_, endpoint, without_complaint(),
                                          [this](const wire::PeerId& from, Result<wire::Message> message) {

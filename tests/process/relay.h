@@ -15,8 +15,8 @@ namespace paceline::testing {
 
 class Relay {
  public:
-  // A message from or to `node`. Called on the relay's thread: what one node says and what it is told each in order, but
-  // those of two nodes come over two connections, and nothing orders them.
+  // A message from or to `node`. Called on the relay's thread: what one node says and what it is told each in order,
+  // but those of two nodes come over two connections, and nothing orders them.
   using Observe = std::function<void(const wire::PeerId& node, const wire::Body&)>;
 
   // Listens at `endpoint` for nodes, and speaks for each to the server at `server`.

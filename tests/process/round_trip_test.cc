@@ -82,7 +82,8 @@ struct Received {
       if (piece->last) ++transfers;
     } else if (std::holds_alternative<wire::Unchanged>(body)) {
       down.push_back('U');
-    } else if (!std::holds_alternative<wire::Heartbeat>(body) && !std::holds_alternative<wire::HeldNotice>(body)) {
+    } else if (!std::holds_alternative<wire::Heartbeat>(body) &&
+               !std::holds_alternative<wire::HeldNotice>(body)) {
       others.insert(std::string(wire::name_of(body)));
     }
   }
@@ -145,9 +146,10 @@ TEST_CASE("a_worker_alone_says_and_hears_this_and_nothing_else") {
 }
 
 TEST_CASE("a_step_is_one_push_one_report_and_one_grant_and_at_most_one_pull_and_its_answer") {
-  const auto [policy, order] = GENERATE(
-      std::pair(PolicyKind::kBsp, PullOrder::kAuto), std::pair(PolicyKind::kSsp, PullOrder::kAuto),
-      std::pair(PolicyKind::kAsp, PullOrder::kBeforePush), std::pair(PolicyKind::kAsp, PullOrder::kAfterPush));
+  const auto [policy, order] =
+      GENERATE(std::pair(PolicyKind::kBsp, PullOrder::kAuto), std::pair(PolicyKind::kSsp, PullOrder::kAuto),
+               std::pair(PolicyKind::kAsp, PullOrder::kBeforePush),
+               std::pair(PolicyKind::kAsp, PullOrder::kAfterPush));
   const std::uint32_t threads = GENERATE(1, 3);
   CAPTURE(static_cast<int>(policy), static_cast<int>(order), threads);
   RunConfig config = config_of(policy, 2, threads);

@@ -1,5 +1,5 @@
-// Rounds of local steps over real sockets, stopped while one worker lags, and gone on with by new servers and nodes: what
-// anybody computed is in the parameters once, and nobody's share is left out.
+// Rounds of local steps over real sockets, stopped while one worker lags, and gone on with by new servers and nodes:
+// what anybody computed is in the parameters once, and nobody's share is left out.
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <filesystem>

@@ -98,13 +98,14 @@ class ScriptedNode {
   Body receive(std::size_t server, wire::Payload* payload = nullptr) {
     passed_over_.clear();
     std::optional<Body> received = receive_within<Body>(server, std::chrono::seconds(20), payload);
-    if (!received) FAIL("no " << wire::name_of(Body()) << " from server " << server << ", but:" << passed_over_);
+    if (!received)
+      FAIL("no " << wire::name_of(Body()) << " from server " << server << ", but:" << passed_over_);
     return *std::move(received);
   }
   // The same; nothing where none comes within that time.
   template <typename Body>
   std::optional<Body> receive_within(std::size_t server, std::chrono::milliseconds time,
-                                  wire::Payload* payload = nullptr) {
+                                     wire::Payload* payload = nullptr) {
     const auto deadline = std::chrono::steady_clock::now() + time;
     for (;;) {
       std::vector<wire::Message>& box = inbox_[server];

@@ -169,7 +169,8 @@ TEST_CASE("another shard goes on over another connection: each end says again wh
   before.send(0, wire::ShardReady{ShardId(1), of_node.layout_hash});
   // It is heard of, with the next heartbeat.
   std::int64_t received = 0;
-  for (int beats = 0; received == 0 && beats < 100; ++beats) received = before.receive<wire::Heartbeat>(0).acked;
+  for (int beats = 0; received == 0 && beats < 100; ++beats)
+    received = before.receive<wire::Heartbeat>(0).acked;
   REQUIRE(received == 1);
 
   ScriptedNode after(context, there);

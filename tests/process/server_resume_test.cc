@@ -66,7 +66,7 @@ void train_and_lose_a_shard(const RunConfig& config) {
     const auto welcome = node.receive<wire::Welcome>(k);
     CHECK((welcome.generation == 1 && !welcome.initialized));
     node.send(k, wire::InitialParameters{0, true},
-             std::vector<float>(static_cast<std::size_t>(welcome.range.size()), 10));
+              std::vector<float>(static_cast<std::size_t>(welcome.range.size()), 10));
   }
   CHECK(node.receive<wire::Grant>(0).clock == Clock(0));
   push_and_report(node, 0);
@@ -146,7 +146,7 @@ TEST_CASE("a node that speaks before it is welcomed is refused, and the run goes
   SECTION("with parameters") { node.send(0, wire::InitialParameters{0, true}, std::vector<float>(3, 10)); }
   SECTION("with a push") {
     node.send(0, wire::Push{WorkerId(0, 0), Clock(0), 0, true, 4, Version(0), Revision(0)},
-             std::vector<float>(3, 1));
+              std::vector<float>(3, 1));
   }
   SECTION("with a report") { node.send(0, wire::NodeReport{}); }
   const auto error = node.receive<wire::Error>(0);
@@ -263,8 +263,8 @@ TEST_CASE("a shard that is told that a run begins removes what it has of another
   const testing::TempFolder folder;
   const RunConfig config = saving_config(folder);
   train_and_lose_a_shard(config);
-  const auto file =
-      CheckpointFolder(folder.path(), fingerprint(config, AgreedBy::kRun)).shard_file({1, Version(1)}, ShardId(1));
+  const auto file = CheckpointFolder(folder.path(), fingerprint(config, AgreedBy::kRun))
+                        .shard_file({1, Version(1)}, ShardId(1));
   wire::Context context;
   {
     RunningServer resumes(config, ShardId(0), context, Log(), kResume);
@@ -297,7 +297,8 @@ TEST_CASE("what a run is resumed from waits for all shards, and names those that
   RunningServer authority(config, ShardId(0), context, Log(), kResume);
   REQUIRE(authority.started().is_ok());
   CHECK_THAT(authority.result().message(), Contains("shard 1 did not join"));
-  CHECK(CheckpointFolder(folder.path(), fingerprint(config, AgreedBy::kRun)).complete()->checkpoints.size() == 1);
+  CHECK(CheckpointFolder(folder.path(), fingerprint(config, AgreedBy::kRun)).complete()->checkpoints.size() ==
+        1);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct ShardOfTwo {
     node->send(0, join_of(config, 0, 5));
     const auto welcomed = node->receive<wire::Welcome>(0);
     node->send(0, wire::InitialParameters{0, true},
-              std::vector<float>(static_cast<std::size_t>(welcomed.range.size()), 10));
+               std::vector<float>(static_cast<std::size_t>(welcomed.range.size()), 10));
   }
 
   testing::TempFolder folder;

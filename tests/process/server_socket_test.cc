@@ -44,7 +44,7 @@ void begin(ScriptedNode& node, const RunConfig& config, std::int64_t floats = kF
   const std::int64_t piece = floats / 5;
   for (std::int64_t at = 0; at < floats; at += piece) {
     node.send(0, wire::InitialParameters{at, at + piece == floats},
-             std::vector<float>(static_cast<std::size_t>(piece)));
+              std::vector<float>(static_cast<std::size_t>(piece)));
   }
   node.receive<wire::Grant>(0);
 }
@@ -73,7 +73,7 @@ TEST_CASE("a whole run over two shards, word by word") {
   CHECK((ranges[0] == Range{0, 3} && ranges[1] == Range{3, 5}));
   for (std::size_t k = 0; k < 2; ++k) {
     node.send(k, wire::InitialParameters{0, true},
-             std::vector<float>(static_cast<std::size_t>(ranges[k].size()), 10));
+              std::vector<float>(static_cast<std::size_t>(ranges[k].size()), 10));
   }
 
   for (std::int64_t clock = 0; clock < 2; ++clock) {
@@ -314,7 +314,7 @@ TEST_CASE("a node that is refused for good is lost at once, though it stays and 
     if (clock > 0) CHECK(good.receive<wire::Grant>(0).iteration == 1);
     for (std::size_t k = 0; k < 2; ++k) {
       good.send(k, wire::Push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)},
-               values(k));
+                values(k));
     }
     good.send(0, report_at(clock));
   }

@@ -46,9 +46,9 @@ TEST_CASE("frames are applied before the last one comes, by a server that waits 
     REQUIRE(node.receive<wire::Grant>(0).clock == Clock(clock));
     const auto push = [&](std::int64_t offset) {
       const bool last = offset == 0;
-      node.send(0,
-               wire::Push{kWorker, Clock(clock), offset, last, last ? 4 : 0, Version(clock), Revision(clock)},
-               {1, 1});
+      node.send(
+          0, wire::Push{kWorker, Clock(clock), offset, last, last ? 4 : 0, Version(clock), Revision(clock)},
+          {1, 1});
     };
     push(4);
     push(2);

@@ -96,7 +96,7 @@ class Generation {
   std::vector<std::vector<std::unique_ptr<NodeModel>>> incarnations_;  // by node; the last one is there
   std::set<NodeId> joined_, returned_;
   std::set<Party> refused_, lost_by_lease_;  // incarnations that are lost
-  std::vector<std::set<Party>> unknown_;   // by shard: of whose loss it has heard
+  std::vector<std::set<Party>> unknown_;     // by shard: of whose loss it has heard
   std::map<std::pair<Party, ShardId>, std::int64_t> missed_since_, cut_until_;
   std::map<std::pair<WorkerId, Clock>, std::int64_t> granted_;  // iterations, by the stamp of their gradient
   std::shared_ptr<Checkpoint> being_saved_;

@@ -8,9 +8,7 @@ using namespace paceline::sync;
 AuthorityModel::Handlers Generation::handlers() {
   return {[this](WorkerId worker, const AuthorityModel::Instruction& what) { to_node(worker, what); },
           [this](const wire::Message& message) { to_shards(message); },
-          [this](const Discard& d) {
-            surroundings_.fates[{d.worker, d.clock}] = Fate::kDiscarded;
-          },
+          [this](const Discard& d) { surroundings_.fates[{d.worker, d.clock}] = Fate::kDiscarded; },
           [this](const AuthorityModel& authority) { return saves(authority); }, [this] { go_on_later(); }};
 }
 

@@ -23,7 +23,7 @@ namespace paceline::test {
 //   238054   a join that was read over a connection that had broken again: nobody missed the node
 //   315237   who died twice could say again what had been cut off
 inline const std::vector<std::uint64_t> kKeptOfSim{139553, 216046, 238054, 315237};
-inline const std::vector<std::uint64_t> kKeptOfResume{};   // resume_test.cc, both of its cases
+inline const std::vector<std::uint64_t> kKeptOfResume{};       // resume_test.cc, both of its cases
 inline const std::vector<std::uint64_t> kKeptOfLeaderLease{};  // leader_lease_sim_test.cc
 // replicas/replica_sim_test.cc. The simulation's own fault, too:
 //   19131    a node was lost when training had begun, of which nobody had been told: the follower that took

@@ -20,7 +20,7 @@ struct LateJoins {
 // `nodes`: all of them, in some order. `losses`: who was there may stay away. chance(n): true once in n.
 template <typename Chance>
 LateJoins draw_joiners(const sync::EngineConfig& config, const sync::EngineState& state,
-                      const std::vector<std::uint32_t>& nodes, bool losses, Chance&& chance) {
+                       const std::vector<std::uint32_t>& nodes, bool losses, Chance&& chance) {
   const auto was_there = [&](std::uint32_t node) {
     bool there = false;
     for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {

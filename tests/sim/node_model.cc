@@ -122,9 +122,10 @@ void NodeModel::is_welcomed(ShardId server) {
   if (dead_ || world_.network.is_broken(party(), shard_party(server.value))) return;
   ServerLink& link = links_[server.value];
   link.broken.reset();
-  const Status report_text =
-      outstanding_.retransmit(link, kFrameBytes, [this](std::uint32_t, const auto&) { ++world_.retransmitted; });
-  if (!report_text.is_ok()) world_.violations.push_back("node " + to_string(id_) + ": " + report_text.message());
+  const Status report_text = outstanding_.retransmit(
+      link, kFrameBytes, [this](std::uint32_t, const auto&) { ++world_.retransmitted; });
+  if (!report_text.is_ok())
+    world_.violations.push_back("node " + to_string(id_) + ": " + report_text.message());
   for (const auto& [number, pull] : pulls_) {
     if (pull.due.count(server) == 0) continue;
     ++world_.retransmitted;

@@ -38,7 +38,7 @@ struct Surroundings {
   // Of node `from`, by the server of `to`.
   std::function<void(NodeModel& from, ShardId to, const wire::Message&)> receives;
   std::int64_t pulls = 0, server_reads = 0;  // sent; reads that waited for one
-  std::int64_t retransmitted = 0;               // gradients and pulls, each to one server
+  std::int64_t retransmitted = 0;            // gradients and pulls, each to one server
 
   Fate fate(WorkerId worker, Clock clock) const {
     const auto found = fates.find({worker, clock});

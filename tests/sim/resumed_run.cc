@@ -267,7 +267,7 @@ class ResumedRun {
 
   void come_again(const EngineState& state) {
     const LateJoins joiners = draw_joiners(plan_.config, state, shuffled(), plan_.losses,
-                                         [this](std::uint64_t one_in) { return chance(one_in); });
+                                           [this](std::uint64_t one_in) { return chance(one_in); });
     if (joiners.somebody_was_lost) ++outcome_.lost_before;
     const auto give_up = [&] {
       for (const std::uint32_t node : joiners.stay_away) take(Lost{NodeId(node)});
@@ -338,8 +338,9 @@ class ResumedRun {
   ResumedOutcome outcome_;
   std::unique_ptr<Engine> engine_;
   ResumedAccount account_;
-  std::vector<Worker> workers_;     // by rank, as the following
-  std::vector<bool> start_over_, there_;  // who has completed nothing since it came; who has come, and was not lost
+  std::vector<Worker> workers_;  // by rank, as the following
+  std::vector<bool> start_over_,
+      there_;  // who has completed nothing since it came; who has come, and was not lost
   std::vector<Save> saves_;
   Ticks now_;
   int crashes_left_, stops_left_;

@@ -26,7 +26,7 @@ struct RunPlan {
   std::uint64_t seed = 0;
   sync::EngineConfig config;
   std::optional<std::int64_t> refresh_clocks;  // cache::FreshnessRules
-  bool pulls_before_push = true;                     // there, too
+  bool pulls_before_push = true;               // there, too
   std::int64_t mini_batch = 0;                // of a round's local steps, if it has any (common/step/grant.h)
   std::vector<double> slowdown;               // per node
   std::map<NodeId, std::int64_t> dies_at_ns;  // silently, messages cut off half-way

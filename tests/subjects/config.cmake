@@ -1,6 +1,7 @@
 # What one YAML file and its overrides mean, what is refused, and the command lines that take them.
 paceline_test(config_test NOT_TSAN
-  SOURCES unit/config_load_test.cc unit/config_addresses_test.cc unit/config_contradictions_test.cc unit/config_groups_test.cc unit/config_epochs_test.cc unit/config_errors_test.cc unit/config_files_test.cc
+  SOURCES unit/config_load_test.cc unit/config_addresses_test.cc unit/config_contradictions_test.cc
+    unit/config_groups_test.cc unit/config_epochs_test.cc unit/config_errors_test.cc unit/config_files_test.cc
           unit/config_command_line_test.cc
   LIBS paceline_config paceline_sync paceline_tools)
 # Caffe's nets, solvers and weights.

@@ -1,5 +1,5 @@
-# The documents: short sentences, links that lead somewhere, commands that exist; and the sizes of files and classes. No program is
-# needed for either.
+# The documents: short sentences, links that lead somewhere, commands that exist; and the sizes of files and classes. No
+# program is needed for either.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND AND NOT PACELINE_SANITIZE)
   foreach(name docs_test sizes_test)

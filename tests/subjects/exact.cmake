@@ -30,5 +30,8 @@ if(NOT PACELINE_SANITIZE)
 endif()
 
 # A run without servers, beside one with them.
-paceline_test(local_run_test SOURCES unit/inner_states_test.cc unit/local_coordinator.cc unit/local_exchange.cc unit/local_run_test.cc unit/local_steps_test.cc process/allreduce_faults_test.cc process/allreduce_test.cc process/pipeline_test.cc unit/optimizer_plain.cc
-  LIBS paceline_train paceline_exchange paceline_test_cluster paceline_network_task paceline_data paceline_config paceline_simulate)
+paceline_test(local_run_test SOURCES unit/inner_states_test.cc unit/local_coordinator.cc unit/local_exchange.cc
+  unit/local_run_test.cc unit/local_steps_test.cc process/allreduce_faults_test.cc process/allreduce_test.cc
+  process/pipeline_test.cc unit/optimizer_plain.cc
+  LIBS paceline_train paceline_exchange paceline_test_cluster paceline_network_task paceline_data paceline_config
+    paceline_simulate)

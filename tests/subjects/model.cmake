@@ -20,7 +20,8 @@ if(PACELINE_CUDA_HEADERS_FOUND)
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data)
   paceline_test(model_cuda_threads_test ALL SOURCES unit/model_cuda_threads_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model)
-  paceline_test(model_cuda_device_test ALL NOT_TSAN SOURCES unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
+  paceline_test(model_cuda_device_test ALL NOT_TSAN SOURCES unit/model_cuda_device_test.cc
+    unit/model_cuda_faults_test.cc
       unit/device_vectors_test.cc unit/difference_plan_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data paceline_worker_cache TIMEOUT 300)
   paceline_test(network_task_gpu_test ALL SOURCES unit/network_task_gpu_test.cc
@@ -36,7 +37,8 @@ if(PACELINE_CUDA_FOUND)
   target_compile_definitions(gpu_module_test PRIVATE PACELINE_CUDA_BUILT)
   paceline_program(gpu_test SOURCES unit/model_cuda_test.cc unit/model_cuda_resident_test.cc
             unit/model_cuda_predicted_test.cc unit/device_vectors_test.cc unit/network_task_gpu_test.cc gpu_main.cc
-    LIBS paceline_network_task paceline_cuda_backend paceline_cuda_backend_kernels CUDA::cudart CUDA::cublas ${CUDNN_LIBRARY}
+    LIBS paceline_network_task paceline_cuda_backend paceline_cuda_backend_kernels CUDA::cudart CUDA::cublas
+      ${CUDNN_LIBRARY}
          paceline_model paceline_data paceline_worker_cache paceline_catch_main)
   set_target_properties(gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME gpu_test COMMAND gpu_test)

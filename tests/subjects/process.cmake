@@ -21,8 +21,8 @@ paceline_options(mutated_messages)
 target_link_libraries(mutated_messages PRIVATE paceline_wire Boost::headers)
 set_target_properties(mutated_messages PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-# The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/, process/chaos/
-# and process/page/, in the tier `all`; and check.CLASS for what process/check_tier.txt names of it.
+# The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/,
+# process/chaos/ and process/page/, in the tier `all`; and check.CLASS for what process/check_tier.txt names of it.
 find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 set(daemons_timeout 600)
 set(daemons_environment ${sanitizer_environment})
@@ -30,13 +30,15 @@ if(PACELINE_SANITIZE)
   set(daemons_timeout 2400)
   list(APPEND daemons_environment "PACELINE_SANITIZED=1")  # harness.py
 endif()
-# What a sanitizer would find here it finds elsewhere: none is needed for the scripts, for sweeps and reports (processes of
-# one thread), for bad input and for a run that is looked at (http_server_test has its thread); a sanitizer's own memory
-# would be measured by what looks at a server's.
-set(not_sanitized BadInput CardsOfRuns Colours ComparingScripts Dashboard DtsspExperiment FileSizeLimits Live LivePage LongRun Overload
+# What a sanitizer would find here it finds elsewhere: none is needed for the scripts, for sweeps and reports (processes
+# of one thread), for bad input and for a run that is looked at (http_server_test has its thread); a sanitizer's own
+# memory would be measured by what looks at a server's.
+set(not_sanitized BadInput CardsOfRuns Colours ComparingScripts Dashboard DtsspExperiment FileSizeLimits Live LivePage
+  LongRun Overload
   PageBundle Plots ReportFormats ReportNumbers ReportPage ResumeByScript RunScripts Scripts Slurm SlurmScript Sweeps)
 # Nor can Python or another's program, which have no sanitizer, load a library that has one.
-list(APPEND not_sanitized Installed JaxLoop Launch Onnx PythonData PythonLoop Safetensors Spark SparkAttempts SparkBatches StateDicts
+list(APPEND not_sanitized Installed JaxLoop Launch Onnx PythonData PythonLoop Safetensors Spark SparkAttempts
+  SparkBatches StateDicts
   TorchData TorchLaunch TorchLoop TorchStages TorchvisionPixels Wheel)
 # The thread sanitizer sees the daemons' threads in these.
 set(thread_sanitized Stops WholeRuns)
@@ -89,10 +91,12 @@ if(in_check)
 endif()
 add_dependencies(check_tests counting_node mutated_messages)
 if(NOT PACELINE_SANITIZE)
-  # The longest begin first, or the others would have ended long before them. Beside others, Overload would measure those.
+  # The longest begin first, or the others would have ended long before them. Beside others, Overload would measure
+  # those.
   set_tests_properties(daemons.ReplicaReturns daemons.Resume PROPERTIES COST 300)
   set_tests_properties(daemons.Slurm PROPERTIES COST 300 TIMEOUT 1200)  # Slurm's limits are whole minutes
   set_tests_properties(daemons.Spark PROPERTIES COST 300 TIMEOUT 3600)  # Java, on a machine that may be busy
-  set_tests_properties(daemons.TorchLaunch daemons.TorchLoop daemons.TorchStages PROPERTIES TIMEOUT 3600)  # PyTorch, likewise
+  # PyTorch, likewise
+  set_tests_properties(daemons.TorchLaunch daemons.TorchLoop daemons.TorchStages PROPERTIES TIMEOUT 3600)
   set_tests_properties(daemons.Overload PROPERTIES RUN_SERIAL TRUE)
 endif()

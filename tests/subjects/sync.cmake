@@ -24,7 +24,8 @@ endif()
 # The simulation: the real core and cache rules on a simulated network, with independent checkers.
 # Of worker/client what says again what was lost, of server/store what takes each gradient once, and no socket.
 set(SIM_SOURCES
-  sim/authority_checker.cc sim/authority_checks.cc sim/authority_model.cc sim/authority_resumed.cc sim/end_checks.cc sim/generation.cc
+  sim/authority_checker.cc sim/authority_checks.cc sim/authority_model.cc sim/authority_resumed.cc sim/end_checks.cc
+  sim/generation.cc
   sim/generation_cuts.cc sim/generation_messages.cc sim/generation_saves.cc sim/node_model.cc sim/run_plan.cc
   sim/shard_model.cc sim/world.cc
   ${PROJECT_SOURCE_DIR}/worker/client/gradient_sender.cc ${PROJECT_SOURCE_DIR}/worker/client/unacked_messages.cc
@@ -64,8 +65,10 @@ target_compile_options(paceline_sync_counted PRIVATE -fsanitize-coverage=trace-p
 paceline_test(operations_test PLAIN OPTIMIZED SOURCES unit/operations_test.cc LIBS paceline_sync_counted)
 
 paceline_test(sync_unit_test NOT_TSAN OPTIMIZED
-  SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/come_and_go_test.cc unit/dssp_test.cc unit/engine_test.cc unit/even_share_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc
-          unit/policy_switch_test.cc unit/random_walk_test.cc unit/engine_staleness_test.cc unit/worker_step_test.cc scenario/render.cc
+  SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/come_and_go_test.cc unit/dssp_test.cc
+    unit/engine_test.cc unit/even_share_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc
+          unit/policy_switch_test.cc unit/random_walk_test.cc unit/engine_staleness_test.cc unit/worker_step_test.cc
+          scenario/render.cc
   LIBS paceline_sync paceline_step)
 
 # One case per claim of the DTSSP paper.

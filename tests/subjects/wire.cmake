@@ -5,7 +5,8 @@ pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 paceline_test(wire_codec_test NOT_TSAN SOURCES unit/wire_codec_test.cc LIBS paceline_wire paceline_params)
 target_compile_definitions(wire_codec_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 paceline_test(wire_malformed_test NOT_TSAN SOURCES unit/wire_malformed_test.cc LIBS paceline_wire paceline_proto)
-paceline_test(wire_transport_test SOURCES unit/wire_gathered_test.cc unit/wire_transport_test.cc unit/wire_unread_test.cc LIBS paceline_wire)
+paceline_test(wire_transport_test SOURCES unit/wire_gathered_test.cc unit/wire_transport_test.cc
+  unit/wire_unread_test.cc LIBS paceline_wire)
 # A sanitizer's allocator is not the one that is told.
 paceline_test(wire_memory_test PLAIN SOURCES unit/wire_memory_test.cc LIBS paceline_wire)
 paceline_test(wire_faults_test SOURCES unit/wire_faults_test.cc LIBS paceline_wire PkgConfig::ZMQ)

@@ -1,4 +1,5 @@
-// The exchange of an all-reduce while its node still computes: what of a gradient is final leaves, and the rest does not.
+// The exchange of an all-reduce while its node still computes: what of a gradient is final leaves, and the rest does
+// not.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
-// Ranks of an all-reduce that are killed at random moments of a step, under every algorithm: the exchange as it is, over
-// real sockets, with the authority's rule of who goes on from what (server/authority/formations.h). Those that are left
-// have at each version the same bits, which are those of a loop that sums the gradients of whoever took part in that
-// step, whole: nothing of a step that was cut off is anywhere.
+// Ranks of an all-reduce that are killed at random moments of a step, under every algorithm: the exchange as it is,
+// over real sockets, with the authority's rule of who goes on from what (server/authority/formations.h). Those that are
+// left have at each version the same bits, which are those of a loop that sums the gradients of whoever took part in
+// that step, whole: nothing of a step that was cut off is anywhere.
 #include <poll.h>
 #include <sys/uio.h>
 
@@ -105,8 +105,8 @@ Schedule schedule_of(std::uint64_t seed) {
   if (whole_tensors)
     config.train.optimizer.kind = seed % 2 == 0 ? OptimizerKind::kLars : OptimizerKind::kLamb;
   const std::uint32_t nodes = config.cluster.nodes;
-  // Of an optimizer's state the next owner has what the one before it had: both may not go at once. In binary blocks other
-  // nodes may be the next than those beside each other.
+  // Of an optimizer's state the next owner has what the one before it had: both may not go at once. In binary blocks
+  // other nodes may be the next than those beside each other.
   const bool owners_beside =
       !whole_tensors && (algorithm != Algorithm::kBinaryBlocks || std::has_single_bit(nodes));
   const bool several = config.exchange.shard_optimizer ? owners_beside && nodes > 3 && draw(2) == 0

@@ -143,8 +143,7 @@ TEST_CASE(
 }
 
 // The first group sends what is left to be sent; those that sum together have chosen alike.
-TEST_CASE(
-    "after the last step nobody needs a second group, and each stage's algorithms are in the summary") {
+TEST_CASE("after the last step nobody needs a second group, and each stage's algorithms are in the summary") {
   ReducingFromStart run(reducing_stages());
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   run.authority->lost(Peer::of(NodeId(3)), "its connection broke", run.now);

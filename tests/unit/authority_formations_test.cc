@@ -47,7 +47,8 @@ TEST_CASE("those that are left when a node is lost are told of each other, and w
   CHECK((received[0].endpoints.empty() && received[0].formation == 1));
   CHECK(received[0].why == "node 1 (10.0.0.2:7) closed its connection, says node 0");
   CHECK(received[1].endpoints == std::vector<std::string>{"10.0.0.1:9", ""});
-  CHECK((received[1].formation == 2 && received[1].version == Version(1) && !received[1].holder && received[1].token == 71));
+  CHECK((received[1].formation == 2 && received[1].version == Version(1) && !received[1].holder &&
+         received[1].token == 71));
 }
 
 // Version 2 is made of one gradient, or was made of two, one by a node that could not say so any more.
@@ -324,7 +325,7 @@ TEST_CASE("a step that is not for all workers any more is not made") {
   run.shard_has(2);
   const auto pull = run.sent.of<wire::Pull>(kShard0).at(0);
   run.send(kShard0, wire::Parameters{pull.request, ShardId(0), Version(2), Revision(5), 0, true, {}},
-          std::vector<float>(8, 1.0F));
+           std::vector<float>(8, 1.0F));
   run.send(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
   for (const std::uint32_t node : {0U, 1U}) run.node_reports(node);
   run.shard_reports(0);
@@ -334,8 +335,8 @@ TEST_CASE("a step that is not for all workers any more is not made") {
   CHECK((summary.iterations_lost == 1 && summary.iterations_undone == 1));
 }
 
-// Of nine iterations three are done, three left out, and two more by those that are left: the gradient of the lost one was
-// in a sum of which there is no step. Who is given that version reports one.
+// Of nine iterations three are done, three left out, and two more by those that are left: the gradient of the lost one
+// was in a sum of which there is no step. Who is given that version reports one.
 TEST_CASE(
     "a step that is left out counts for nobody, also where a node is lost and who is left is given it") {
   const auto [by_node_0, by_node_1] =

@@ -87,7 +87,7 @@ TEST_CASE("a run in which a node was lost and came again does each iteration onc
   run.send(kNode1, wire::NodeReady{});
   run.train_to_the_end();
   run.send(kNode0,
-          wire::EvaluationReport{run.sent.of<wire::Evaluate>(kNode0).at(0).version, {1.0, 1, 10}, ""});
+           wire::EvaluationReport{run.sent.of<wire::Evaluate>(kNode0).at(0).version, {1.0, 1, 10}, ""});
   run.answer_model();
   run.nodes_report();
   run.ends();
@@ -160,7 +160,7 @@ TEST_CASE("a node that comes as training ends is told how the run went") {
   run.iterate(0, 1);
   run.answer_model();
   run.send(kNode0,
-          wire::EvaluationReport{run.sent.of<wire::Evaluate>(kNode0).at(0).version, {1.0, 1, 10}, ""});
+           wire::EvaluationReport{run.sent.of<wire::Evaluate>(kNode0).at(0).version, {1.0, 1, 10}, ""});
   run.node_reports(0);
   run.ends();
   CHECK(run.sent.of<wire::RunOver>(kNode1).size() == 1);

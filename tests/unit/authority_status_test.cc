@@ -90,7 +90,8 @@ TEST_CASE("where sizes follow speed status, log and summary say how many samples
     run.pass((3 * slow - fast) * 1s);
     complete(1, clock, slow);
   }
-  CHECK(reported == std::vector<std::string>{"mini-batches by speed, as granted last: node 0: 48, node 1: 16"});
+  CHECK(reported ==
+        std::vector<std::string>{"mini-batches by speed, as granted last: node 0: 48, node 1: 16"});
   run.authority->fail(aborted("enough"), run.now);
   REQUIRE(run.over());
   const std::optional<WorkerBatchSizes> sizes = run.summary().batch_sizes;

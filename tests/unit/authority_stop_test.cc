@@ -20,7 +20,8 @@ TEST_CASE("an iteration that does not end does not hold up a stop for ever; its 
   const auto received = run.sent.of<wire::Error>(kNode1);
   REQUIRE(received.size() == 1);
   CHECK(received[0].fatal);
-  CHECK(received[0].message == "worker 1.0 has not finished its iteration of clock 0 within 100 s of the stop");
+  CHECK(received[0].message ==
+        "worker 1.0 has not finished its iteration of clock 0 within 100 s of the stop");
   CHECK(run.sent.of<wire::Error>(kNode0).empty());
   run.send(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   run.answer_model();
@@ -57,7 +58,7 @@ TEST_CASE("where sizes follow speed a stop waits for all the rounds that the slo
     const std::int64_t samples = config.train.batch_size;
     for (std::uint32_t k = 0; k < 2; ++k) {
       run.send(Peer::of(ShardId(k)),
-              wire::GradientArrived{ShardId(k), WorkerId(0, 0), Clock(clock), samples, ""});
+               wire::GradientArrived{ShardId(k), WorkerId(0, 0), Clock(clock), samples, ""});
     }
     wire::StepReport report;
     report.worker = WorkerId(0, 0);

@@ -292,7 +292,8 @@ TEST_CASE("an arrival that can never be decided is the end of its node, not of t
 TEST_CASE("a node that a shard can serve no further is told so and lost, whatever it goes on saying") {
   TrainingRun run;
   run.iterate(0, 0);
-  run.send(kShard1, wire::NodeLost{NodeId(1), "shard 1: refused: push from node 1 in the name of worker 0.0"});
+  run.send(kShard1,
+           wire::NodeLost{NodeId(1), "shard 1: refused: push from node 1 in the name of worker 0.0"});
   const auto errors = run.sent.of<wire::Error>(kNode1);
   REQUIRE(errors.size() == 1);
   CHECK(errors[0].fatal);

@@ -99,9 +99,8 @@ TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
     int messages;
     const char* why;
   };
-  for (const Sent& sent :
-       {Sent{9, 1, "sends 9 floats after 0 messages that wait, expected at most 8 floats"},
-        Sent{8, 3, "sends 8 floats after 2 messages that wait"}}) {
+  for (const Sent& sent : {Sent{9, 1, "sends 9 floats after 0 messages that wait, expected at most 8 floats"},
+                           Sent{8, 3, "sends 8 floats after 2 messages that wait"}}) {
     Two two({0, 1'000'000}, {8, 2}, /*shares=*/false);
     auto& open = two.open;
     // Parameters stand beside messages; of three versions the last two are kept.

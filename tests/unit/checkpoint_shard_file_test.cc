@@ -169,9 +169,7 @@ TEST_CASE("another run's or shard's file is refused by name") {
   CHECK_THAT(refused([](auto& w) { w.fingerprint = 1; }),
              Contains("configuration fingerprint 000000000000f00d, expected 0000000000000001"));
   CHECK_THAT(refused([](auto& w) { w.shard = ShardId(2); }), Contains("shard 0, expected 2"));
-  CHECK_THAT(refused([](auto& w) {
-               w.range = Range{100, 108};
-             }),
+  CHECK_THAT(refused([](auto& w) { w.range = Range{100, 108}; }),
              Contains("floats [100, 107), expected [100, 108)"));
   CHECK_THAT(refused([](auto& w) { w.id.version = Version(119); }),
              Contains("version 118 of generation 1, expected version 119 of generation 1"));

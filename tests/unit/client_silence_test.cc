@@ -88,7 +88,8 @@ TEST_CASE("a held grant is no silence: news of it restart the deadline") {
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0); });
   // More than two leases long; of the authority nothing but HeldNotice is heard.
   for (auto held = 1s; held < 5s; held += 1s) {
-    f.left->send(wire::HeldNotice{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), held});
+    f.left->send(
+        wire::HeldNotice{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), held});
     const auto is_received = [&] { return f.client->held(0) && f.client->held(0)->held == held; };
     const Ticks until = steady_now() + 20s;
     while (!is_received()) {

@@ -99,8 +99,8 @@ TEST_CASE("a_daemon_needs_a_run_directory_and_an_index_that_the_cluster_has") {
   for (options.index = 0; options.index < 2; ++options.index) {
     const Status received = load_daemon_config(DaemonRole::kServer, options).status();
     CHECK_THAT(received.message(), options.index == 0
-                                   ? Contains("")
-                                   : Contains("--ended-programs: got it for shard 1 of 1 replica(s)"));
+                                       ? Contains("")
+                                       : Contains("--ended-programs: got it for shard 1 of 1 replica(s)"));
     CHECK(received.is_ok() == (options.index == 0));
   }
 }

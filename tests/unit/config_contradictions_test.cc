@@ -179,8 +179,10 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "cluster.gradient_encoding: statistics of a batch_norm go with the gradient, got int8, expected "
             "fp32, "
             "fp16 or bf16, or a network without batch_norm"},
-           {"cluster: {nodes: 2}\ntrain: {model: resnet20, device: cuda, precision: fp16, on_nan: skip, batch_norm_group: 2}",
-            "train.precision: each member has a loss scale of its own, got fp16 with train.batch_norm_group: 2, expected fp32, "
+           {"cluster: {nodes: 2}\ntrain: {model: resnet20, device: cuda, precision: fp16, on_nan: "
+            "skip, batch_norm_group: 2}",
+            "train.precision: each member has a loss scale of its own, got fp16 with "
+            "train.batch_norm_group: 2, expected fp32, "
             "tf32 or bf16"},
            {"train: {zero_gamma: true}",
             "train.zero_gamma: the network cannot be built, got true, but train.model"},
@@ -244,7 +246,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "bf16"},
            {"train: {local_steps: 10}",
             "train.local_steps: local steps without an optimizer to take them with, got local_steps: 10, no "
-            "inner_optimizer, expected train.inner_optimizer with a kind and an lr, or local_steps: 1; those of a loop of your own "
+            "inner_optimizer, expected train.inner_optimizer with a kind and an lr, or local_steps: "
+            "1; those of a loop of your own "
             "are attach(local_steps=...)"},
            {"train: {inner_optimizer: {lr: 0.1}}",
             "train.inner_optimizer.lr: an inner optimizer without local steps, got no train.local_steps"},
@@ -340,8 +343,10 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.precision: only a GPU has it, got tf32 with device: cpu, expected fp32 or bf16, or device: cuda"},
            {"train: {precision: fp16, on_nan: skip}", "train.precision: only a GPU has it, got fp16 with device: cpu"},
            {"train: {precision: fp16, device: cuda}",
-            "train.precision: a step that overflows fp16 is skipped, and its loss scaled less, got stop, expected on_nan: skip"},
-           {"train: {precision: fp16, device: cuda, on_nan: skip, local_steps: 2, inner_optimizer: {kind: sgd, lr: 0.1}}",
+            "train.precision: a step that overflows fp16 is skipped, and its loss scaled less, got "
+            "stop, expected on_nan: skip"},
+           {"train: {precision: fp16, device: cuda, on_nan: skip, local_steps: 2, inner_optimizer: "
+            "{kind: sgd, lr: 0.1}}",
             "train.precision: a local step that overflows could not be skipped, got fp16"},
            {"data: {on_device: off}",
             "data.on_device: nobody reads it, got off, expected train.device: cuda"},

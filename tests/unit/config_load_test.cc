@@ -374,8 +374,8 @@ TEST_CASE("configurations_that_differ_are_told_apart_by_key_with_both_values") {
   const RunConfig theirs = loaded("run: {seed: 7, out: elsewhere}\ntrain: {total_iterations: 9}");
   const std::string reported = differing_settings(settings(theirs), settings(ours));
   CHECK_THAT(reported, Contains("train.batch_size: got 128, expected 32; ") &&
-                       Contains("train.total_iterations: got 9, expected 1000") &&
-                       Contains("sync.policy: got bsp, expected ssp"));
+                           Contains("train.total_iterations: got 9, expected 1000") &&
+                           Contains("sync.policy: got bsp, expected ssp"));
   CHECK_THAT(reported, !Contains("seed") && !Contains("out"));
   CHECK_THAT(differing_settings(settings(theirs), settings(ours), AgreedBy::kRun),
              !Contains("total_iterations"));

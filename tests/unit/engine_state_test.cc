@@ -163,8 +163,8 @@ TEST_CASE("a_run_that_only_skips_fails_and_one_that_skips_less_does_not") {
   SavedCast cast(config);
   const auto failed = [&](std::uint32_t node) {
     const Grant& grant = cast.grant(node);
-    const auto actions =
-        cast.take(StepReported{grant.worker, grant.clock, {}, grant.version, grant.revision, true, "loss", 0});
+    const auto actions = cast.take(
+        StepReported{grant.worker, grant.clock, {}, grant.version, grant.revision, true, "loss", 0});
     for (const Action& action : actions) {
       if (const auto* failure = std::get_if<RunFailed>(&action)) return failure->status.message();
     }
@@ -179,8 +179,9 @@ TEST_CASE("a_run_that_only_skips_fails_and_one_that_skips_less_does_not") {
   int more = 0;
   std::string why;
   for (std::uint32_t node = 0; why.empty() && more < 20; node = (node + 1) % 3, ++more) why = failed(node);
-  CHECK(why == "11 of the last 20 gradients were skipped (train.on_nan: skip), more than train.skips_max "
-               "allows; the last: not finite: loss");
+  CHECK(why ==
+        "11 of the last 20 gradients were skipped (train.on_nan: skip), more than train.skips_max "
+        "allows; the last: not finite: loss");
   CHECK(cast.engine().stopping());
 }
 

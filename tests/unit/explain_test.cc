@@ -123,7 +123,8 @@ TEST_CASE("in_an_all_reduce_a_stage_that_ends_early_is_held_for_the_one_that_end
   CHECK(waits[1].whom == first);
 }
 
-// Two groups of two stages: stage 0 of the first waits 60 ms, for its like in the other group and then for its own stage 1.
+// Two groups of two stages: stage 0 of the first waits 60 ms, for its like in the other group and then for its own
+// stage 1.
 TEST_CASE("in_an_all_reduce_of_stages_the_longer_of_both_waits_says_for_whom") {
   const WorkerId self(NodeId(0), 0), beside(NodeId(1), 0), like(NodeId(2), 0);
   const auto waited = [&](std::int64_t computed) {  // by its like, at that instant; the sum takes 10 ms

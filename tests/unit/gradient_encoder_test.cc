@@ -231,8 +231,8 @@ TEST_CASE("a withdrawal leaves every bit of what is owed, whatever the values, b
     for (const EncodedFrame& frame : left[2]) {
       std::vector<float> reported(static_cast<std::size_t>(frame.payload.count()));
       REQUIRE(decode(encoder_of.encoding, frame.payload.bytes(), reported).is_ok());
-      overflown =
-          overflown || !std::all_of(reported.begin(), reported.end(), [](float v) { return std::isfinite(v); });
+      overflown = overflown ||
+                  !std::all_of(reported.begin(), reported.end(), [](float v) { return std::isfinite(v); });
     }
     encoder.withdraw();
     const std::vector<float> gradient = draw(step % 2 == 0 ? 1.0F : factor);

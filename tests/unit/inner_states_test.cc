@@ -83,9 +83,9 @@ TEST_CASE("an_inner_optimizer_goes_on_from_the_version_that_a_run_is_resumed_at"
       {{3, 3, 1.875F}, {5, 3, 1.875F}, {6, 6, 1.984375F}, {7, 6, 1.984375F}, {2, 0, 1.0F}}));
   CHECK(run.goes_on(resumed, Clock(clock)) == expected);
   CAPTURE(run.reported);
-  CHECK((version == 0
-             ? run.reported.back().ends_with("there is no state of it in " + run.config.run.out + "/inner_state")
-             : run.reported.back().ends_with("state of version " + std::to_string(version))));
+  CHECK((version == 0 ? run.reported.back().ends_with("there is no state of it in " + run.config.run.out +
+                                                      "/inner_state")
+                      : run.reported.back().ends_with("state of version " + std::to_string(version))));
   // What was newer is gone, and so not taken for that of the rounds that are done again.
   InnerStates third = run.again();
   CHECK(run.goes_on(third, Clock(100)) == expected);

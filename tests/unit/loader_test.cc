@@ -224,8 +224,8 @@ TEST_CASE("a_row_may_be_longer_or_shorter_than_the_one_before") {
   CHECK(made_by_itself <= 1);  // the first, if its thread was late
 }
 
-// Rounds of at most six that end by time: after three, three, six and two. A row that was left early says where the next
-// one is left.
+// Rounds of at most six that end by time: after three, three, six and two. A row that was left early says where the
+// next one is left.
 TEST_CASE("behind_a_row_that_was_left_early_the_next_row_is_ahead") {
   const auto maker = tiny_maker();
   Loader loader(maker, {.threads = 1, .prefetch = 1});

@@ -36,7 +36,8 @@ class LocalExchange final : public Exchange {
   using OnArrival = std::function<void(WorkerId, Clock, std::int64_t samples, const std::string& fault)>;
 
   // `config`: of one node and one shard, everything in fp32, nothing that servers alone do. `initial`:
-  // layout.size() floats. Parameters go to `cache`, whose only range is all of them. All but `initial` outlives it. `now`: what time it is, any thread.
+  // layout.size() floats. Parameters go to `cache`, whose only range is all of them. All but `initial` outlives it.
+  // `now`: what time it is, any thread.
   LocalExchange(const RunConfig& config, const Layout& layout, std::span<const float> initial,
                 ProcessCache& cache, Ticks (*now)());
 

@@ -27,9 +27,9 @@ struct LocalRun {
   LocalExchange exchange;
   LocalCoordinator coordinator;
   SteadyPaceClock steady;
-  PaceClock* pace = &steady;              // what rounds and emulated steps are timed by
-  std::vector<std::string> reported = {};     // of rounds that end by time
-  std::optional<TimedRounds> timed = {};  // where they do
+  PaceClock* pace = &steady;               // what rounds and emulated steps are timed by
+  std::vector<std::string> reported = {};  // of rounds that end by time
+  std::optional<TimedRounds> timed = {};   // where they do
 
   LocalRun(const RunConfig& run, TaskFactory& factory)
       : config(run),

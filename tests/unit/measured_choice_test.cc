@@ -81,8 +81,8 @@ TEST_CASE("what is measured at the start is chosen alike by every rank") {
   CHECK(choices[0][0].times.size() == 5);  // three ranks are no torus, and of two machines
 }
 
-// Of two ranks that measure with this clock, how many reductions each takes: three a turn of so many candidates in turn 0, and
-// one at the end of each turn.
+// Of two ranks that measure with this clock, how many reductions each takes: three a turn of so many candidates in turn
+// 0, and one at the end of each turn.
 std::uint32_t reductions_by(Ticks (*clock)(), const std::vector<std::int64_t>& floats,
                             std::vector<MeasuredChoice>& choices) {
   Ranks ranks(2);

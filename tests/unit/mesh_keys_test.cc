@@ -27,7 +27,8 @@ using schedule::Program;
 constexpr std::size_t kHelloBytes = 48;
 constexpr std::size_t kFirstFrame = kHelloBytes + Seal::kProofBytes;
 
-// Between rank 1, which connects to it, and rank 0. The first connection alone; what it has from rank 0 it changes as it is told.
+// Between rank 1, which connects to it, and rank 0. The first connection alone; what it has from rank 0 it changes as
+// it is told.
 class Between {
  public:
   struct Does {
@@ -312,7 +313,8 @@ TEST_CASE("who reads along sees no float, and what it repeats later is of no use
   again.key = key;
   const auto to_0 = connect_to(again.endpoints[0], again.stops[1], kWithin);
   REQUIRE(to_0.is_ok());
-  REQUIRE(::send(to_0->get(), reported[1].data(), reported[1].size(), MSG_NOSIGNAL) == std::ssize(reported[1]));
+  REQUIRE(::send(to_0->get(), reported[1].data(), reported[1].size(), MSG_NOSIGNAL) ==
+          std::ssize(reported[1]));
   bool hung_up = false;
   std::thread repeats([&] {
     // Rank 0 hangs up.

@@ -88,8 +88,8 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice, also of 
   }
 }
 
-// More than sockets hold. Rank 0 takes all of them together, rank 1 each by itself, others some. Part 2 is smaller, has other
-// ways and begins its floats itself.
+// More than sockets hold. Rank 0 takes all of them together, rank 1 each by itself, others some. Part 2 is smaller, has
+// other ways and begins its floats itself.
 TEST_CASE(
     "ranks take reductions together or one after another, as they like, and each sum is whole when it is "
     "said to be") {

@@ -1,4 +1,5 @@
-// What becomes of a mesh where a rank is not there, goes, falls silent or has another plan; mesh_sums_test.cc has its sums.
+// What becomes of a mesh where a rank is not there, goes, falls silent or has another plan; mesh_sums_test.cc has its
+// sums.
 #include "worker/mesh/mesh.h"
 
 #include <linux/filter.h>
@@ -141,7 +142,7 @@ TEST_CASE("a rank that goes is named, and nobody waits for it") {
 
 // Whichever of two ranks notices first says so, and goes; the other one may only see that.
 void check_reported(const Ranks& ranks, const std::vector<Status>& ended, const std::string& by_0,
-                const std::string& by_1) {
+                    const std::string& by_1) {
   const auto reported = [&](std::uint32_t other, const std::string& what) {
     return "node " + std::to_string(other) + " (" + ranks.endpoints[other] + ") " + what;
   };
@@ -159,8 +160,9 @@ TEST_CASE("a rank with another plan is named before a float of it is taken") {
     kept[rank].assign(static_cast<std::size_t>(plan.floats), 1.0F);
     return mesh.reduce(Program(plan, rank), kept[rank], 0, kWithin);
   });
-  check_reported(ranks, ended, "sends 464 floats at 0 of reduction 0, expected 512 floats at 0 of reduction 0",
-             "sends 488 floats at 512 of reduction 0, expected 436 floats at 464 of reduction 0");
+  check_reported(ranks, ended,
+                 "sends 464 floats at 0 of reduction 0, expected 512 floats at 0 of reduction 0",
+                 "sends 488 floats at 512 of reduction 0, expected 436 floats at 464 of reduction 0");
   for (const auto& vector : kept) {
     CHECK(std::all_of(vector.begin(), vector.end(), [](float value) { return value == 1.0F; }));
   }
@@ -174,7 +176,7 @@ TEST_CASE("a rank at another reduction is named") {
     return mesh.reduce(Program(plan, rank), vector, 5 + rank, kWithin);
   });
   check_reported(ranks, ended, "sends 32 floats at 0 of reduction 6, expected 32 floats at 0 of reduction 5",
-             "sends 32 floats at 32 of reduction 5, expected 32 floats at 32 of reduction 6");
+                 "sends 32 floats at 32 of reduction 5, expected 32 floats at 32 of reduction 6");
 }
 
 TEST_CASE("a rank whose port is closed is named at once") {

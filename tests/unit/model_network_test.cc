@@ -289,7 +289,8 @@ TEST_CASE("residual_networks_begin_as_he_et_al_draw_them_and_their_last_layer_is
     }
     return squares / static_cast<double>(layer.weight.size);
   };
-  // Of 18,432 and 64,000 normal draws: known to a relative sqrt(2 / n); five times that. By fan-out it were half as much.
+  // Of 18,432 and 64,000 normal draws: known to a relative sqrt(2 / n); five times that. By fan-out it were half as
+  // much.
   CHECK(variance(layer_named(network, "layer3.0.conv1")) == Approx(2.0 / (32 * 9)).epsilon(0.052));
   CHECK(variance(layer_named(network, "fc")) == Approx(1e-4).epsilon(0.028));
   const Layer& fc = layer_named(network, "fc");

@@ -1,5 +1,6 @@
-// A residual network with batch norm, a projection and average pools beside PyTorch 2.13 in double precision, whose numbers
-// stand here. tests/process/daemons/formats.py prints them (residual_gradient), and compares every element where there is a PyTorch.
+// A residual network with batch norm, a projection and average pools beside PyTorch 2.13 in double precision, whose
+// numbers stand here. tests/process/daemons/formats.py prints them (residual_gradient), and compares every element
+// where there is a PyTorch.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>

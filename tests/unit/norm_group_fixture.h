@@ -66,7 +66,8 @@ inline OfGroup computed_in_parts(const NetworkSpec& network, const RandomBatch& 
   return of;
 }
 
-// That it is within `tolerance` of that of the reference with the whole mini-batch and such activations, tensor by tensor.
+// That it is within `tolerance` of that of the reference with the whole mini-batch and such activations, tensor by
+// tensor.
 inline void check_parts(const OfGroup& got, const NetworkSpec& network, const RandomBatch& batch,
                         const std::vector<float>& parameters, std::int64_t samples, double tolerance,
                         Activations activations = Activations::kDouble) {

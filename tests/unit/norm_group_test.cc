@@ -1,7 +1,6 @@
 // Batch norm over groups: members, each with a part of the mini-batch, against one back end with all of it.
 #include "worker/model/norm_group.h"
 
-
 #include "tests/unit/norm_group_fixture.h"
 
 namespace paceline {

@@ -135,8 +135,8 @@ TEST_CASE("what_a_cut_configuration_does_not_say_is_not_made_up") {
   const std::string reported = older.report();
   CHECK_THAT(reported, !Contains("policy") && !Contains(" nodes x "));
   CHECK_THAT(reported, Contains("config.yaml is cut, or of another version: unknown key cluster.t\n") &&
-                       Contains("config.yaml is cut, or of another version: no keys run.name, ") &&
-                       Contains(" more\n"));
+                           Contains("config.yaml is cut, or of another version: no keys run.name, ") &&
+                           Contains(" more\n"));
   CHECK(older.json()["policy"].is_null());
   // Nor the rest where the policy is known.
   write_older(older.folder / "run/config.yaml", "cluster: {nodes: 3}\nsync: {policy: dtssp, threshold: 3}\n");

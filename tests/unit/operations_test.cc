@@ -155,9 +155,10 @@ TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
   if (kind == PolicyKind::kBackup && departures == Departures::kAndBack) return;  // nobody comes back there
   const Cost few = Run(10, kind).cost(departures);
   const Cost many = Run(10'000, kind).cost(departures);
-  INFO("policy " << static_cast<int>(kind) << ", " << many.departed << " departed, " << many.returned_differences
-                 << " came back: " << few.blocks_per_step << " and " << many.blocks_per_step
-                 << " blocks per step, " << many.threshold_changes << " changes of the threshold");
+  INFO("policy " << static_cast<int>(kind) << ", " << many.departed << " departed, "
+                 << many.returned_differences << " came back: " << few.blocks_per_step << " and "
+                 << many.blocks_per_step << " blocks per step, " << many.threshold_changes
+                 << " changes of the threshold");
   CHECK(few.blocks_per_step > 0.9);
   CHECK((few.rejected == 0 && many.rejected == 0));
   if (departures == Departures::kNone) {

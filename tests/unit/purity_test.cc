@@ -53,7 +53,8 @@ const std::set<std::string> kRole = {
     "etcd.h",         "event_log.cc",    "event_log.h",    "followed_log.h", "leader_lease.cc",
     "leader_lease.h", "replica_role.cc", "replica_role.h", "shard_lease.h",  "uncommitted_outputs.h"};
 const std::regex kForbidden(
-    R"(\b((?:steady|system|high_resolution)_clock|steady_now|gettimeofday|clock_gettime|getenv|rand|random_device|mt19937|thread_local|printf|socket)\b)");
+    R"(\b((?:steady|system|high_resolution)_clock|steady_now|gettimeofday|clock_gettime|getenv|rand|)"
+    R"(random_device|mt19937|thread_local|printf|socket)\b)");
 
 std::vector<fs::path> pure_files() {
   std::vector<fs::path> files;

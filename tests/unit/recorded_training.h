@@ -28,8 +28,8 @@ struct Read {
   std::vector<float> gradient;
 };
 
-// The network's tasks, one for each worker; what goes in and comes out is kept. Thread: of each worker its own; reads() once
-// all have ended.
+// The network's tasks, one for each worker; what goes in and comes out is kept. Thread: of each worker its own; reads()
+// once all have ended.
 class RecordingTasks : public testing::WrappedTasks {
  public:
   explicit RecordingTasks(const RunConfig& config)

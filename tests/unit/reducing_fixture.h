@@ -66,8 +66,8 @@ struct Reducing : Run {
   void model_is_evaluated(Version version) {
     const auto pull = sent.of<wire::Pull>(kShard0).at(0);
     send(kShard0,
-        wire::Parameters{pull.request, ShardId(0), version, Revision(version.value * nodes), 0, true, {}},
-        std::vector<float>(8, 1.0F));
+         wire::Parameters{pull.request, ShardId(0), version, Revision(version.value * nodes), 0, true, {}},
+         std::vector<float>(8, 1.0F));
     send(kNode0, wire::EvaluationReport{version, {1.0, 1, 10}, ""});
   }
 

@@ -1,4 +1,5 @@
-// What a node's reductions come to, where the thread that asks and the one that reduces look at the clock in either order.
+// What a node's reductions come to, where the thread that asks and the one that reduces look at the clock in either
+// order.
 #include "worker/allreduce/reduction_counts.h"
 
 #include <catch2/catch.hpp>

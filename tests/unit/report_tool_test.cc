@@ -86,7 +86,8 @@ TEST_CASE("of_local_steps_rounds_and_their_length_are_said_and_how_many_mini_bat
   run.summary.rounds = 4;  // the nodes have computed 20
   CHECK_THAT(reported("whole"), Contains("20 iterations in 0.500 s, in 4 rounds of 5 mini-batches, version"));
   run.summary.iterations = 40;
-  CHECK_THAT(reported("timed"), Contains("in 4 rounds of 10 mini-batches, of which 20 were computed, version"));
+  CHECK_THAT(reported("timed"),
+             Contains("in 4 rounds of 10 mini-batches, of which 20 were computed, version"));
   run.summary.batch_sizes = WorkerBatchSizes{{48, 32}, {32, 32}, {48, 48}};
   CHECK_THAT(reported("balanced"), Contains("in 4 rounds of 10 mini-batches on average, of which 20"));
   run.summary.dropped = 1;  // some of the 20 are of rounds that were not applied
@@ -111,7 +112,8 @@ TEST_CASE("output_that_was_dropped_is_counted_in_the_report_and_among_its_caveat
   FinishedRun run = two_nodes("a");
   run.summary.lines_dropped = 1;
   write_run(folder / "a", run);
-  const std::string reported = "1 line of the server's output and log was dropped, since nobody took it in time";
+  const std::string reported =
+      "1 line of the server's output and log was dropped, since nobody took it in time";
   CHECK_THAT(run_report({(folder / "a").string()}).out, Contains("  " + reported + "\n"));
   CHECK(caveats_of(read_run((folder / "a").string()).value()) == std::vector<std::string>{reported});
 }

@@ -25,7 +25,7 @@ struct Printed {
 };
 
 Printed scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut = {},
-               const ScheduleTable& table = {}) {
+                  const ScheduleTable& table = {}) {
   const testing::TempFolder folder;
   ScheduleOptions options;
   options.path = (folder.path() / "run.yaml").string();
@@ -61,7 +61,8 @@ TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
   CHECK_THAT(scheduled({"cluster.nodes=2"}).out,
              Contains("one group: no stage has another node to sum with"));
   CHECK_THAT(scheduled({"cluster.nodes=20"}).out, Contains("stage 1: nodes 1, 3 .. 19 (10) sum 90 floats"));
-  const Printed served = scheduled({"exchange.kind=server", "exchange.on_loss=null", "exchange.algorithm=null"});
+  const Printed served =
+      scheduled({"exchange.kind=server", "exchange.on_loss=null", "exchange.algorithm=null"});
   CHECK((served.status == 0 && served.out.find("sum") == std::string::npos));
 }
 
@@ -73,15 +74,15 @@ TEST_CASE("a_schedule_of_an_all_reduce_shows_each_plan_once_and_how_long_all_tak
   const Printed reported = scheduled(sums);
   CHECK(reported.err == "");
   CHECK_THAT(reported.out, Contains("30950 floats in 3 bucket(s), 2 node(s), algorithm ring\n"
-                                "\n"
-                                "bucket 0: floats 30840..30950, checked, takes 2 ms\n"
-                                "ring, 2 ranks, 110 floats\n"
-                                "rank 0: sends 110 floats\n"
-                                "  0  send 64..110 to 1\n") &&
-                           Contains("\nbucket 1: floats 30730..30840, as bucket 0\n"
                                     "\n"
-                                    "bucket 2: floats 0..30730, checked, takes 2 ms\n") &&
-                           Contains("\none after another 6 ms, with links without a limit"));
+                                    "bucket 0: floats 30840..30950, checked, takes 2 ms\n"
+                                    "ring, 2 ranks, 110 floats\n"
+                                    "rank 0: sends 110 floats\n"
+                                    "  0  send 64..110 to 1\n") &&
+                               Contains("\nbucket 1: floats 30730..30840, as bucket 0\n"
+                                        "\n"
+                                        "bucket 2: floats 0..30730, checked, takes 2 ms\n") &&
+                               Contains("\none after another 6 ms, with links without a limit"));
   std::vector<std::string> parts = sums;
   parts.emplace_back("exchange.shard_optimizer=true");
   CHECK_THAT(scheduled(parts).out, Contains("takes 2 ms, of it the copies at the end 1 ms\n") &&
@@ -114,12 +115,14 @@ TEST_CASE("a_schedule_of_chunks_shows_whose_they_are_and_what_each_stage_sums") 
   CHECK_THAT(reported.out,
              Contains("2 stages of 2 chunks, 2 group(s), 2 micro-batches of 4 samples, interleaved"));
   CHECK_THAT(reported.out, Contains("chunk 2, of stage 0: layers fc3 .. fc3 (1), 72 parameters"));
-  CHECK_THAT(reported.out, Contains("stage 0: F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1\n  keeps activations of at most 2 "
-                                "and 2 micro-batch(es) of its chunks, "));
+  CHECK_THAT(reported.out,
+             Contains("stage 0: F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1\n  keeps activations of at most 2 "
+                      "and 2 micro-batch(es) of its chunks, "));
   CHECK_THAT(reported.out, Contains("bubble: 20.0 % with equal stages"));
   // What a stage's chunks have lies together.
-  CHECK_THAT(reported.out, Contains("stage 0: nodes 0, 2 sum 24656 floats") && Contains("floats 24656..24818") &&
-                           Contains("stage 1: nodes 1, 3 sum 162 floats"));
+  CHECK_THAT(reported.out, Contains("stage 0: nodes 0, 2 sum 24656 floats") &&
+                               Contains("floats 24656..24818") &&
+                               Contains("stage 1: nodes 1, 3 sum 162 floats"));
   const Printed measured = scheduled(interleaved, {true, {1.0, 2.0}});
   CHECK(measured.err.empty());
   CHECK_THAT(measured.out, Contains("pipeline.balance: [2, 1, 1, 1]"));
@@ -169,8 +172,8 @@ TEST_CASE("of_a_loop_s_own_model_the_schedule_is_that_of_equal_stages") {
   const Printed reported = scheduled({"pipeline.balance=loop"});
   CHECK(reported.status == 0);
   CHECK_THAT(reported.out, Contains("its stages are taken to be equal") &&
-                           Contains("\nchecked\nstage 0: F0 F1") && Contains("\nstage 1  ") &&
-                           Contains("% with equal stages\n"));
+                               Contains("\nchecked\nstage 0: F0 F1") && Contains("\nstage 1  ") &&
+                               Contains("% with equal stages\n"));
 }
 
 TEST_CASE("what_no_schedule_can_be_made_of_is_refused_by_its_key") {

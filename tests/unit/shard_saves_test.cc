@@ -40,8 +40,8 @@ struct OfNodes {
     const std::int64_t begins[] = {0, 4, 6, 10, 12};
     for (std::int64_t i = 0; i < pieces; ++i) {
       send(kNode0, wire::NodeState{Version(version), begins[i], i == 3},
-          std::vector<float>(static_cast<std::size_t>(begins[i + 1] - begins[i]),
-                             i < 2 ? value : 10 * value));
+           std::vector<float>(static_cast<std::size_t>(begins[i + 1] - begins[i]),
+                              i < 2 ? value : 10 * value));
     }
   }
   ShardFile saved(std::int64_t version) {
@@ -184,7 +184,7 @@ TEST_CASE("where each node has a part of the state it is saved once all of it ha
   s.decide(0, true);
   const auto part = [&s](Peer from, std::int64_t begin, std::int64_t floats, float value) {
     s.send(from, wire::NodeState{Version(1), begin, false},
-          std::vector<float>(static_cast<std::size_t>(floats), value));
+           std::vector<float>(static_cast<std::size_t>(floats), value));
   };
   part(kNode1, 9, 3, 70.0F);
   part(kNode0, 0, 2, 7.0F);

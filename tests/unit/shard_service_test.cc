@@ -228,7 +228,7 @@ TEST_CASE("an exact version is the retained one, held before it is there, refuse
   REQUIRE(c.sent.of<Parameters>(kNode1).size() == 4);
   CHECK(c.sent.of<Parameters>(kNode1)[3].version == Version(1));
   CHECK(c.sent.entries.back().message.payload.floats()[0] == 0.0F);  // not the newest, which is -1
-  c.send(kNode1, c.pull(3, true));                                    // never retained
+  c.send(kNode1, c.pull(3, true));                                   // never retained
   c.send(kTheAuthority, wire::Release{Version(1)});
   c.send(kNode1, c.pull(1, true));
   CHECK(c.sent.of<Error>(kNode1).size() == 1);

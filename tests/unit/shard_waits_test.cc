@@ -26,12 +26,14 @@ struct WaitingShard {
   void open() { REQUIRE(service->open(layout_of(12)).is_ok()); }
   void initialize(std::int64_t offset = 0, std::size_t floats = 6) {
     send(kReader, wire::InitialParameters{offset, offset + static_cast<std::int64_t>(floats) == 6},
-        std::vector<float>(floats, 1.0F));
+         std::vector<float>(floats, 1.0F));
   }
   void send(Peer from, wire::Body body, std::vector<float> values = {}) {
     REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
   }
-  void push(std::int64_t clock) { send(kReader, push_of(WorkerId(0, 0), clock), std::vector<float>(6, 1.0F)); }
+  void push(std::int64_t clock) {
+    send(kReader, push_of(WorkerId(0, 0), clock), std::vector<float>(6, 1.0F));
+  }
   void decide(std::int64_t clock, bool retain = false) {
     auto decision = decision_of(clock, {{WorkerId(0, 0), Clock(clock), 1}}, clock + 1);
     decision.revision_after = Revision(clock + 1);

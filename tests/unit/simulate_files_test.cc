@@ -415,7 +415,8 @@ TEST_CASE("a_trace_of_a_run_that_did_not_end_well_is_refused_and_says_how_it_end
   Command paceline;
   const auto refused = [&](const char* run, const std::string& reported) {
     CHECK(paceline("again", kAsTraced, (paceline / run).string()) == 2);
-    CHECK_THAT(paceline.refusal(), Contains("no trace: got a run that ended with " + reported + ", expected"));
+    CHECK_THAT(paceline.refusal(),
+               Contains("no trace: got a run that ended with " + reported + ", expected"));
   };
   REQUIRE(paceline("lost", {"simulate.events=[{at: 1s, node: 1, kind: crash}]"}) == 0);
   refused("lost", "1 nodes lost");

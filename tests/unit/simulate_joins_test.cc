@@ -202,7 +202,7 @@ TEST_CASE("whoever_is_lost_comes_back_or_late_every_read_is_made_of_the_decision
   const auto share = [&](const Own& own) {
     return each.combine == CombineMode::kMean ? decisions.share(own) : 1.0;
   };
-  std::int64_t own = 0;        // gradients that were added again
+  std::int64_t own = 0;         // gradients that were added again
   std::int64_t of_joiners = 0;  // ... by those who came back or late
   std::int64_t wrong = 0;
   for (const Read& read : tasks.reads()) {

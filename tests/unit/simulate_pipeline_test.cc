@@ -92,7 +92,8 @@ TEST_CASE("what_a_simulated_stage_waits_for_costs_its_group_and_no_other_memory"
   const auto plain = equal_stages(2, 4, "gpipe");
   const simulate::Outcome kept = run(plain);
   const simulate::Outcome again = run(with(plain, {"pipeline.rematerialize=on"}));
-  // Three steps. The first stage waits for what comes back, the last for its first micro-batch. It has a dense layer more.
+  // Three steps. The first stage waits for what comes back, the last for its first micro-batch. It has a dense layer
+  // more.
   const PipelineSummary& stages = *kept.summary.pipeline;
   CHECK(stages.busy_seconds[0] == Approx(3 * 0.1).epsilon(0.01));
   CHECK((stages.idle_for_previous_seconds[0] == 0.0 && stages.idle_for_next_seconds[1] == Approx(0.0)));

@@ -46,8 +46,8 @@ class Trainer {
   int without_data(const std::string& out, std::vector<std::string> overrides) {
     printed_.str("");
     refused_.str("");
-    return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), Force::kTwice, ""}, printed_,
-                        refused_);
+    return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), Force::kTwice, ""},
+                        printed_, refused_);
   }
   fs::path operator/(const std::string& name) const { return folder_ / name; }
   std::string refusal() const { return refused_.str(); }

@@ -67,7 +67,7 @@ class Walk {
     const auto opened = service_->open(layout_of(floats_));
     if (!opened.is_ok()) return opened.status().message();
     send(Peer::of(NodeId(0)), wire::InitialParameters{0, true},
-        std::vector<float>(static_cast<std::size_t>(floats_)));
+         std::vector<float>(static_cast<std::size_t>(floats_)));
     for (int i = 0; i < kSteps && wrong_.empty(); ++i) {
       step();
       check_memory();
@@ -154,7 +154,7 @@ class Walk {
     }
     const std::int64_t begin = (pusher.left - 1) / kBlockFloats * kBlockFloats;
     send(Peer::of(pusher.worker.node), push_of(pusher.worker, pusher.clock.value, begin, begin == 0),
-        std::vector<float>(static_cast<std::size_t>(pusher.left - begin), 1));
+         std::vector<float>(static_cast<std::size_t>(pusher.left - begin), 1));
     pusher.left = begin;
     if (begin > 0) return;
     pusher.left = floats_;

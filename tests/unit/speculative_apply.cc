@@ -167,7 +167,8 @@ class PreparingWalk {
     ++sender.clock;
     if (whole.clock.value < sender.late_below) {
       ++walk_.late;
-      if (const std::string& reported = (*arrived)->fault; !reported.empty()) fault("said of what is late: " + reported);
+      if (const std::string& reported = (*arrived)->fault; !reported.empty())
+        fault("said of what is late: " + reported);
       return;
     }
     expect_fault(whole, (*arrived)->fault);

@@ -161,7 +161,7 @@ TEST_CASE("any_number_of_stages_and_micro_batches_has_the_gradient_of_the_whole_
   }
 }
 
-// Stages of several chunks: of two, both ways between the same nodes. Parameters lie otherwise than in the whole network.
+// Stages of several chunks: of two, both ways between the same nodes. Parameters lie in another order.
 TEST_CASE("any_number_of_chunks_has_the_gradient_of_the_whole_network") {
   struct Interleaved {
     std::uint32_t stages, chunks;

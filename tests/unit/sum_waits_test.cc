@@ -29,8 +29,8 @@ trace::Trace two_buckets() {
   return t;
 }
 
-// Node 2 is killed in bucket 0 of clock 5. At 200 ms the server hears of it, and at 400 who is left has met; node 2 leaves the
-// core with the step that they make.
+// Node 2 is killed in bucket 0 of clock 5. At 200 ms the server hears of it, and at 400 who is left has met; node 2
+// leaves the core with the step that they make.
 trace::Trace lost_in_a_step() {
   trace::Trace t;
   t.buckets = {{kNodes[0], {bucket(430, 460, 0), bucket(460, 480, 1)}, 0},
@@ -62,7 +62,8 @@ TEST_CASE("a_sum_is_waited_for_by_who_began_a_bucket_early_for_who_began_it_last
   CHECK(SumWaits(trace, 2).of(kNodes[0], Clock(5), at_ms(100), at_ms(190), {}).sum_for.empty());
 }
 
-// Two of bucket_bytes each, one after the other on their ways: whoever has the first one later has the second one later.
+// Two of bucket_bytes each, one after the other on their ways: whoever has the first one later has the second one
+// later.
 TEST_CASE("of_buckets_that_are_under_way_together_the_ones_behind_the_first_were_begun_with_it") {
   trace::Trace trace;
   const auto with_0 = [](BucketSpan span, std::chrono::nanoseconds ahead) {

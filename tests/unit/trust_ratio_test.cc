@@ -134,8 +134,8 @@ TEST_CASE("lars_may_measure_the_gradient_with_its_decay") {
   check_near(after(weight_and_bias(), section, {3, 4, 10}, {step}), {3 - 0.6 * ratio, 4 - 5.8 * ratio, 9});
 }
 
-// w = (3, 4), |g| 8: r = 0.5 x 5 / 8 = 0.3125, in place of the rate where that is greater: at 1.6 a step of r g = (0, 2.5),
-// at 0.25 one of 0.25 g = (0, 2). A bias has the rate itself, and so has a tensor of zeros.
+// w = (3, 4), |g| 8: r = 0.5 x 5 / 8 = 0.3125, in place of the rate where that is greater: at 1.6 a step of r g = (0,
+// 2.5), at 0.25 one of 0.25 g = (0, 2). A bias has the rate itself, and so has a tensor of zeros.
 TEST_CASE("lars_clipped_takes_the_smaller_of_ratio_and_rate") {
   for (const MomentumForm form : {MomentumForm::kInside, MomentumForm::kOutside}) {
     OptimizerSection section = lars(form);

@@ -34,10 +34,12 @@ TEST_CASE("a message has one payload at most, and takes along what was said arou
   using Messages = std::vector<Outgoing>;
   using Sizes = std::vector<std::size_t>;
   CHECK(split(Messages{reported(Pull{}), reported(Push{}, 4), reported(StepReport{})}) == Sizes{3});
-  CHECK(split(Messages{reported(Pull{}), reported(Push{}, 4), reported(Push{}, 4), reported(StepReport{})}) == Sizes{2, 2});
-  CHECK(split(Messages{reported(Parameters{}, 4), reported(Parameters{}, 4), reported(Grant{})}) == Sizes{1, 2});
-  CHECK(split(Messages{reported(Push{}, 4), reported(Heartbeat{}), reported(StepReport{}), reported(Pull{})}) ==
-        Sizes{1, 1, 2});
+  CHECK(split(Messages{reported(Pull{}), reported(Push{}, 4), reported(Push{}, 4), reported(StepReport{})}) ==
+        Sizes{2, 2});
+  CHECK(split(Messages{reported(Parameters{}, 4), reported(Parameters{}, 4), reported(Grant{})}) ==
+        Sizes{1, 2});
+  CHECK(split(Messages{reported(Push{}, 4), reported(Heartbeat{}), reported(StepReport{}),
+                       reported(Pull{})}) == Sizes{1, 1, 2});
   CHECK(split(Messages{reported(Join{}), reported(NodeReady{})}) == Sizes{1, 1});
   CHECK(split(Messages(20, reported(Grant{}))) == Sizes{16, 4});
   CHECK(carrier(Messages{reported(Pull{}), reported(Push{}, 4), reported(StepReport{})}) == 1);

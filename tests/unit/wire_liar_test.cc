@@ -133,7 +133,8 @@ TEST_CASE("a segment whose size is a lie takes no memory, whatever its regions a
     received.resize(1, invalid_argument(""));
     liar.send(encode(push).value() + encode(Beside{.region = Region{1, at, 65'536}}));
     REQUIRE(run_until(io, [&] { return received.size() == 2; }));
-    REQUIRE_THAT(received[1].status().message(), Catch::Contains("expected them where the sender has written"));
+    REQUIRE_THAT(received[1].status().message(),
+                 Catch::Contains("expected them where the sender has written"));
   }
   CHECK(bytes_in_use(descriptor) == in_use);
   received.resize(1, invalid_argument(""));

@@ -458,7 +458,8 @@ TEST_CASE("a payload in fewer bytes has as many as its encoding and its floats a
   CHECK(refusal(reported(-1, 3), zeros(4)) == "Push.encoding: got -1, expected 0 to 5");
   CHECK(refusal(reported(0, 1), zeros(4)) == "Push.floats: got 1, expected 0 to 0");
   CHECK(refusal(reported(1, -1), zeros(4)) == "Push.floats: got -1, expected 0 to 262144");
-  CHECK(refusal(reported(4, kPayloadFloatsMax + 1), zeros(8)) == "Push.floats: got 262145, expected 0 to 262144");
+  CHECK(refusal(reported(4, kPayloadFloatsMax + 1), zeros(8)) ==
+        "Push.floats: got 262145, expected 0 to 262144");
   proto::Header h;
   h.mutable_parameters()->set_last(true);
   h.mutable_parameters()->set_encoding(proto::BF16);

@@ -98,7 +98,8 @@ struct Member {
   int received = 0;
 
   Member(Context& context, boost::asio::io_context& io, const std::string& endpoint) {
-    auto connected = DealerSocket::connect(context, io, endpoint, {}, [this](Result<Message>) { ++received; });
+    auto connected =
+        DealerSocket::connect(context, io, endpoint, {}, [this](Result<Message>) { ++received; });
     REQUIRE(connected.is_ok());
     socket = std::move(connected).value();
     REQUIRE(socket->send({Pull{}, {}}).is_ok());

@@ -317,7 +317,8 @@ TEST_CASE("that a run cannot go on is said to the authority, ahead of the goodby
   f.client->leave(aborted("it cannot go on"));
   const auto reported = f.left->expect<wire::Error>();
   REQUIRE(reported);
-  CHECK((reported->code == StatusCode::kDataLoss && reported->message == "the optimizer's state of node 1 is lost"));
+  CHECK((reported->code == StatusCode::kDataLoss &&
+         reported->message == "the optimizer's state of node 1 is lost"));
   CHECK(f.left->expect<wire::Leave>()->fault == "it cannot go on");
   CHECK(f.right->expect<wire::Leave>()->fault == "it cannot go on");
 }

@@ -1,5 +1,5 @@
-// The built-in network's tasks, and tasks around others, which pass on all that they are asked: a test overrides what it
-// changes.
+// The built-in network's tasks, and tasks around others, which pass on all that they are asked: a test overrides what
+// it changes.
 #pragma once
 
 #include <catch2/catch.hpp>

@@ -183,8 +183,8 @@ void AllReduceExchange::push(Contribution gradient) {
   changed_.wait(lock, [&] { return !closed_.is_ok() || model_.version().value > gradient.clock.value; });
 }
 
-// Where it ends the run its worker says so. Else, where the loss alone is not finite the sum is not to be, either. No sum
-// has read the first float yet.
+// Where it ends the run its worker says so. Else, where the loss alone is not finite the sum is not to be, either. No
+// sum has read the first float yet.
 void AllReduceExchange::push_not_finite(Contribution gradient, std::span<float> values) {
   if (parts_.config.train.on_nan == OnNan::kStop) return withdraw(gradient);
   values.front() = std::numeric_limits<float>::quiet_NaN();

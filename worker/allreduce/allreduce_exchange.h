@@ -14,15 +14,15 @@
 // The mean is one over samples (sample_weights.h). After the last bucket nodes know of how many, since they count them
 // together with it.
 //
-// With train.on_nan: skip a gradient that is not finite is summed as it is. So every rank sees that the sum is not, and none
-// takes the step: the version that follows has the same parameters, and no gradient of the round counts. Of a sharded optimizer a
-// rank sees its own parts alone; so those that see something are counted.
+// With train.on_nan: skip a gradient that is not finite is summed as it is. So every rank sees that the sum is not, and
+// none takes the step: the version that follows has the same parameters, and no gradient of the round counts. Of a
+// sharded optimizer a rank sees its own parts alone; so those that see something are counted.
 //
 // With exchange.shard_optimizer a bucket is only summed, each part at one rank. After the last one each rank steps its
 // parts, and they go to all others (sharded_optimizer.h).
 //
-// Thread: any. Memory, in parameters: the sum, the optimizer's state or its share, and of parameters the newest, the one
-// that is being made of it, what the process cache has of an older one, and those that are still to be evaluated.
+// Thread: any. Memory, in parameters: the sum, the optimizer's state or its share, and of parameters the newest, the
+// one that is being made of it, what the process cache has of an older one, and those that are still to be evaluated.
 #pragma once
 
 #include <condition_variable>
@@ -80,15 +80,15 @@ class AllReduceExchange final : public Exchange {
     Ticks (*now)();       // what time it is, any thread
     // Called once where a reduction fails, by the exchange's thread: the node cannot go on.
     std::function<void(const Status&)> on_failure;
-    // Where a node is lost and the others are to go on, by the exchange's thread: waits for the next formation, for which
-    // all have left this one, and no longer than for whoever closes the exchange, since stop() waits for it. The connections
-    // end after it, and so does what listens for them: who closed them before would be taken for the lost one. Empty: a loss
-    // is a failure. Errors: why there is none.
+    // Where a node is lost and the others are to go on, by the exchange's thread: waits for the next formation, for
+    // which all have left this one, and no longer than for whoever closes the exchange, since stop() waits for it. The
+    // connections end after it, and so does what listens for them: who closed them before would be taken for the lost
+    // one. Empty: a loss is a failure. Errors: why there is none.
     std::function<Result<Meeting>(const Parting&)> meet = {};
     // Called for each bucket that is reduced, by the exchange's thread. Empty: nobody wants to know.
     std::function<void(const BucketSpan&)> on_bucket = {};
-    // Called by the exchange's thread once this node goes on in a formation that `meet` has given, which another loss, or a
-    // state that is lost, may prevent. Empty: nobody wants to know.
+    // Called by the exchange's thread once this node goes on in a formation that `meet` has given, which another loss,
+    // or a state that is lost, may prevent. Empty: nobody wants to know.
     std::function<void(const Meeting&)> on_formation = {};
     // nullopt: the layout is the run's.
     std::optional<PlaceInRun> place = std::nullopt;

@@ -2,8 +2,9 @@
 // threads' gradients are summed, that is reduced over the mesh, looked at, and divided. Of a sharded optimizer a bucket
 // is summed, each part at one rank, and copied to all after the last one.
 //
-// Several buckets are under way at a time: those that are there when the ones before are done, kInFlight at most. Ranks need not
-// take the same ones together (mesh.h). What is summed of threads, looked at and divided is so while others of them travel.
+// Several buckets are under way at a time: those that are there when the ones before are done, kInFlight at most. Ranks
+// need not take the same ones together (mesh.h). What is summed of threads, looked at and divided is so while others of
+// them travel.
 //
 // It has no state of its own: what it makes lies in the formation's vector (formation_mesh.h).
 //
@@ -45,17 +46,18 @@ class BucketSums {
     Status reduced =
         Status::ok();  // errors: Mesh::reduce()'s; of the buckets that were whole before, not_finite is known
   };
-  // Buckets `first` to `end` of the step at `clock`, of gradients by thread, each as long as the layout, as `weights` weigh
-  // them; of a sharded optimizer this rank's parts of them, undivided. `with`: the formation's counts are summed, too.
+  // Buckets `first` to `end` of the step at `clock`, of gradients by thread, each as long as the layout, as `weights`
+  // weigh them; of a sharded optimizer this rank's parts of them, undivided. `with`: the formation's counts are summed,
+  // too.
   Summed sum(std::size_t first, std::size_t end, Clock clock, const std::vector<SharedFloats>& own,
              const SampleWeights& weights, FormationMesh::With with);
-  // Of a sharded optimizer, where a sum that is not finite is left out: what any node sees of its parts, all say. Errors:
-  // Mesh::reduce()'s.
+  // Of a sharded optimizer, where a sum that is not finite is left out: what any node sees of its parts, all say.
+  // Errors: Mesh::reduce()'s.
   Status share_not_finite(std::string& not_finite);
   // Of a sharded optimizer, whose parts of the vector are parameters now: to all. Errors: Mesh::reduce()'s.
   Status copy_to_all(Clock clock);
-  // A part of the formation's vector becomes one of the mean, where it was not divided before it left: of gradients that
-  // weigh 1 each, and then of those of so many samples together, where they weigh something else.
+  // A part of the formation's vector becomes one of the mean, where it was not divided before it left: of gradients
+  // that weigh 1 each, and then of those of so many samples together, where they weigh something else.
   void make_mean(Range part) const;
   void weigh(Range part, std::int64_t samples, std::int64_t usual) const;
 

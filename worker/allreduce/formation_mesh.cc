@@ -65,8 +65,8 @@ Status FormationMesh::join(mesh::PeerConnections connections, mesh::Place place)
   place_ = place;
   forget(place_.key);
   ranks_ = {place_.rank, static_cast<std::uint32_t>(place_.endpoints.size()), mesh::machines_of(place_)};
-  // By a power of two a float of 32 bits is divided exactly, now as well as at the end; but for those below 2^-126 times
-  // the workers, which are rounded.
+  // By a power of two a float of 32 bits is divided exactly, now as well as at the end; but for those below 2^-126
+  // times the workers, which are rounded.
   const bool at_the_end =
       config_.cluster.gradient_encoding == Encoding::kFp32 && !std::has_single_bit(workers());
   weight_ = at_the_end ? 1.0F : 1.0F / static_cast<float>(workers());

@@ -56,8 +56,8 @@ class FormationMesh {
 
   // Of the layout's size.
   std::span<float> sum() { return std::span(sum_).first(sum_.size() - kCounts); }
-  // What nodes count together: samples, and nodes that have taken some for others (sample_weights.h); or nodes that see a sum
-  // that is not finite.
+  // What nodes count together: samples, and nodes that have taken some for others (sample_weights.h); or nodes that see
+  // a sum that is not finite.
   static constexpr std::size_t kCounts = 2;
   std::span<float> counts() { return std::span(sum_).last(kCounts); }
   // A gradient's weight in it: what has fewer bits is divided before it can overflow, and by a power of two, which
@@ -66,8 +66,8 @@ class FormationMesh {
   // Whose gradients it is the sum of. What a stage has is a gradient of its whole group's mini-batch, as the sum of its
   // workers' would be.
   std::uint32_t workers() const;
-  // Carries out this rank's part on buckets of it together, which `beginning` makes in part, and with them of the counts, as fp32;
-  // or sums all of it, or the counts alone. `on_done`, errors: Mesh::reduce()'s.
+  // Carries out this rank's part on buckets of it together, which `beginning` makes in part, and with them of the
+  // counts, as fp32; or sums all of it, or the counts alone. `on_done`, errors: Mesh::reduce()'s.
   struct Part {
     const schedule::Program& program;
     Range range;

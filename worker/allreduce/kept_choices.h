@@ -1,10 +1,11 @@
-// The table of exchange.algorithm: auto, kept on each node's disk from one run to the next, so that a run that goes on, or
-// another one on the same machines, adds in the same order and measures nothing.
+// The table of exchange.algorithm: auto, kept on each node's disk from one run to the next, so that a run that goes on,
+// or another one on the same machines, adds in the same order and measures nothing.
 //
 //   all-reduce by ring binary_blocks direct tree; fp32; at 10.0.0.1 10.0.0.2 10.0.0.2
 //   65536 ring 0.0021 binary_blocks 0.0019 direct 0.0014 tree 0.004
 //
-// The first line numbers the format, the second is what it was measured with: another one is none. All nodes use it, or none: they compare what they have.
+// The first line numbers the format, the second is what it was measured with: another one is none. All nodes use it, or
+// none: they compare what they have.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct KeptChoices {
   Status written = Status::ok();  // of those that were not: why the next run measures again
 };
 
-// How buckets are summed, and why, a line each: "up to 65536 floats: ring 0.21 ms, direct 0.19 ms: direct". Without choices
-// `configured` sums all.
+// How buckets are summed, and why, a line each: "up to 65536 floats: ring 0.21 ms, direct 0.19 ms: direct". Without
+// choices `configured` sums all.
 std::vector<std::string> words_of(const KeptChoices& choices, schedule::Algorithm configured);
 
 // Of a node: exchange.measured, or in the run's folder.

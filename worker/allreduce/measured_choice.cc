@@ -53,8 +53,8 @@ schedule::Program sharing_program(const MeasureRequest& request, std::int64_t fl
   return schedule::Program(checked_plan(request, Algorithm::kTree, floats), request.place.rank);
 }
 
-// What a step carries out in turn: the whole, or its two halves (bucket_plans.cc), but without what goes to keepers, who
-// are known when every bucket's plan is.
+// What a step carries out in turn: the whole, or its two halves (bucket_plans.cc), but without what goes to keepers,
+// who are known when every bucket's plan is.
 std::vector<schedule::Program> programs_for(const MeasureRequest& request, Algorithm algorithm,
                                             std::int64_t floats) {
   const schedule::Plan plan = checked_plan(request, algorithm, floats);
@@ -75,8 +75,8 @@ class Measurement {
   Measurement(const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions)
       : request_(request), mesh_(mesh), reductions_(reductions) {}
 
-  // One class, for about so long, or one turn of each; `at_most` is what is left of that. The first turn, which finds nothing
-  // in caches and buffers, counts only where it is the last.
+  // One class, for about so long, or one turn of each; `at_most` is what is left of that. The first turn, which finds
+  // nothing in caches and buffers, counts only where it is the last.
   Result<MeasuredChoice> measure(std::int64_t floats, double& at_most) {
     MeasuredChoice choice{floats, {}};
     Programs programs;
@@ -111,8 +111,8 @@ class Measurement {
  private:
   using Programs = std::vector<std::vector<schedule::Program>>;  // of each candidate
 
-  // Candidates, the same on every rank. Their order changes, since each finds in caches and buffers what the one before it
-  // has left there.
+  // Candidates, the same on every rank. Their order changes, since each finds in caches and buffers what the one before
+  // it has left there.
   static std::vector<std::size_t> taking_turn(int turn, const MeasuredChoice& choice) {
     std::vector<std::size_t> taking;
     const double at_most = kSlowdownMax * choice.fastest().seconds;

@@ -1,14 +1,14 @@
 // exchange.algorithm: auto. Which algorithm is the fastest for buckets of a size is measured at the start, on the run's
 // own connections: every candidate is carried out some times in turns, on zeros. Ranks then tell each other their times
-// by an all-reduce, so that all see the same bits, and choose alike. NCCL chooses by a model of latency and bandwidth, Open
-// MPI by a table of its authors' machines; neither knows these.
+// by an all-reduce, so that all see the same bits, and choose alike. NCCL chooses by a model of latency and bandwidth,
+// Open MPI by a table of its authors' machines; neither knows these.
 //
-// Sizes are taken together by powers of four: of each class its largest is measured, as many of them together as a step has
-// under way. All classes share kMeasureAtMost,
-// but for the first turn of each: small ones, which come first, leave most of theirs to the large ones. Who takes half as
-// long again as the fastest takes no further turn of that class, so that there are more for those that are near each other. The
-// median counts: of few turns the least says who was lucky (of 64 MiB among two processes singles vary by a third, medians of
-// eight by a tenth, which is what lies between the first two algorithms).
+// Sizes are taken together by powers of four: of each class its largest is measured, as many of them together as a step
+// has under way. All classes share kMeasureAtMost,
+// but for the first turn of each: small ones, which come first, leave most of theirs to the large ones. Who takes half
+// as long again as the fastest takes no further turn of that class, so that there are more for those that are near each
+// other. The median counts: of few turns the least says who was lucky (of 64 MiB among two processes singles vary by a
+// third, medians of eight by a tenth, which is what lies between the first two algorithms).
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ inline constexpr std::chrono::milliseconds kMeasureAtMost(1000);
 struct MeasuredChoice {
   struct Time {
     schedule::Algorithm algorithm = schedule::Algorithm::kRing;
-    // Of a bucket, its share where several are under way together. The median of the turns, of the slowest rank; the first, which
-    // wakes what sleeps, counts only where it is the last.
+    // Of a bucket, its share where several are under way together. The median of the turns, of the slowest rank; the
+    // first, which wakes what sleeps, counts only where it is the last.
     double seconds = 0.0;
   };
   std::int64_t floats = 0;  // of a bucket, at most: those of the next smaller choice are below it

@@ -1,5 +1,5 @@
-// NodeModel: this node's copy of what an all-reduce steps: the parameters, at one version, and the optimizer's state, all of
-// it or a share (sharded_optimizer.h).
+// NodeModel: this node's copy of what an all-reduce steps: the parameters, at one version, and the optimizer's state,
+// all of it or a share (sharded_optimizer.h).
 //
 // Parameters are replaced, never changed: what the process cache, an evaluation or a checkpoint has of a version stays.
 //
@@ -53,8 +53,8 @@ class NodeModel {
 
   // One step by the mean of gradients, which may be changed.
   void step(std::span<float> mean);
-  // No step: the next version has the same parameters and the same state, but Adam's t counts it: who is given a version
-  // has its number for t.
+  // No step: the next version has the same parameters and the same state, but Adam's t counts it: who is given a
+  // version has its number for t.
   void skip_step();
   // step() of a sharded optimizer: own and kept parts of the mean become parameters, in place ...
   void begin_step(std::span<float> mean);
@@ -64,7 +64,7 @@ class NodeModel {
   std::vector<Range> parts() const { return sharded_->parts(); }
   // Another formation of a sharded optimizer (ShardedOptimizer): made beside what is here, and put in its place.
   Result<ShardedOptimizer::Parts> moved_to(Shares next, Version version, std::span<float> all,
-                                          const std::function<Status()>& sum_all) const {
+                                           const std::function<Status()>& sum_all) const {
     return sharded_->moved_to(std::move(next), version, all, sum_all);
   }
   void move(ShardedOptimizer::Parts moved) { sharded_->move(std::move(moved)); }

@@ -1,8 +1,10 @@
-// What each thread's gradient weighs in a node's sums: how many samples it is the mean over, so that the mean of all is one
-// over all samples. Counted in mini-batches of the configuration's size, 1 in nearly every round, which changes no bit.
+// What each thread's gradient weighs in a node's sums: how many samples it is the mean over, so that the mean of all is
+// one over all samples. Counted in mini-batches of the configuration's size, 1 in nearly every round, which changes no
+// bit.
 //
-// A gradient may leave while it is computed, before anybody has said of how many samples it is. It is then taken for one of as
-// many as the thread's last one. Where that was wrong, for any thread of any node, the round is summed once more:
+// A gradient may leave while it is computed, before anybody has said of how many samples it is. It is then taken for
+// one of as many as the thread's last one. Where that was wrong, for any thread of any node, the round is summed once
+// more:
 //
 //   batch_size 8, two nodes, mini-batches of 8 8 5 samples
 //     8 8    weights 1 and 1        sum / 2

@@ -110,8 +110,8 @@ Status ShardedOptimizer::contribute_state(const Parts& from, const Shares& next,
   for (const Piece& piece : from.pieces) {
     if (piece.kept && is_left(piece.part.owner)) continue;
     const OptimizerImage image = image_of(piece, version);
-    // A keeper is an owner as well: it has begun the step if anybody has ended it. Who has not begun one that somebody is
-    // after has not heard that it is left out.
+    // A keeper is an owner as well: it has begun the step if anybody has ended it. Who has not begun one that somebody
+    // is after has not heard that it is left out.
     const bool left_out = !piece.before && image.steps + 1 == version.value;
     PACELINE_ASSERT(
         image.steps == version.value || left_out,
@@ -123,7 +123,7 @@ Status ShardedOptimizer::contribute_state(const Parts& from, const Shares& next,
 
 // One of all says each float, and the others -0, which changes the bits of none.
 Result<ShardedOptimizer::Parts> ShardedOptimizer::moved_to(Shares next, Version version, std::span<float> all,
-                                                          const std::function<Status()>& sum_all) const {
+                                                           const std::function<Status()>& sum_all) const {
   const Parts& from = goes_back(version) ? *last_ : newest_;
   Parts made = make(std::move(next), version);
   std::vector<std::vector<std::vector<float>>> values(made.pieces.size());  // of each piece: its vectors

@@ -1,17 +1,18 @@
 // ShardedOptimizer: the optimizer of an all-reduce of which each node steps its own part of the parameters (ZeRO,
-// Rajbhandari et al. 2020, stage 1; common/schedule/halves.h). So its state is 1 / K of the whole on each of K nodes, and twice that
-// where another node keeps it as well.
+// Rajbhandari et al. 2020, stage 1; common/schedule/halves.h). So its state is 1 / K of the whole on each of K nodes,
+// and twice that where another node keeps it as well.
 //
 //   begin_step()   of the summed gradient's own and kept parts the next parameters are made, in place
 //   end_step()     all nodes have all of them: the step is made
 //
 // Between the two the state of before is kept, and a node that is lost then leaves the others with either: the step is
-// made if any node has all of its parameters, and taken back if none has. A keeper has a node's sums before any node has
-// its parameters, so what the state of a made step was is known by the node or its keeper. A step that is left out
+// made if any node has all of its parameters, and taken back if none has. A keeper has a node's sums before any node
+// has its parameters, so what the state of a made step was is known by the node or its keeper. A step that is left out
 // changes nothing but t, so whoever has not heard of it yet has its state all the same.
 //
-// When nodes are lost, those that are left own other parts: moved_to(). The state they move is that of the last formation
-// in which a step was made, until one is made in theirs: some may have moved when another node is lost, and some not.
+// When nodes are lost, those that are left own other parts: moved_to(). The state they move is that of the last
+// formation in which a step was made, until one is made in theirs: some may have moved when another node is lost, and
+// some not.
 //
 // Thread: one at a time.
 #pragma once
@@ -50,8 +51,8 @@ class ShardedOptimizer {
   ShardedOptimizer(const OptimizerSection& settings, const Layout& layout)
       : settings_(settings), layout_(layout) {}
 
-  // The first formation. `state`: the optimizer's vectors, one after the other, each as long as the layout; empty: zeros.
-  // steps: gradients that are in it.
+  // The first formation. `state`: the optimizer's vectors, one after the other, each as long as the layout; empty:
+  // zeros. steps: gradients that are in it.
   void begin(Shares shares, std::span<const float> state, std::int64_t steps);
 
   // Version `from` becomes the next: own and kept parts of `sum`, a mean of gradients, become parameters.
@@ -72,11 +73,11 @@ class ShardedOptimizer {
     Version since;
     std::vector<Piece> pieces;  // own, then kept
   };
-  // What this node has in the next formation, which goes on from `version`: the newest that was begun or ended. `all`: as long
-  // as the layout; `sum_all` puts the sum over all its nodes into it. Errors: sum_all's; kDataLoss the state of a lost
-  // node is lost with its keeper, naming both: so for all who are left.
+  // What this node has in the next formation, which goes on from `version`: the newest that was begun or ended. `all`:
+  // as long as the layout; `sum_all` puts the sum over all its nodes into it. Errors: sum_all's; kDataLoss the state of
+  // a lost node is lost with its keeper, naming both: so for all who are left.
   Result<Parts> moved_to(Shares next, Version version, std::span<float> all,
-                        const std::function<Status()>& sum_all) const;
+                         const std::function<Status()>& sum_all) const;
   // Goes on with it.
   void move(Parts moved);
 
@@ -98,7 +99,7 @@ class ShardedOptimizer {
   const OptimizerSection& settings_;
   const Layout& layout_;
   Parts newest_;
-  std::optional<Parts> last_;      // of the formation before it, until a step is made in the newest
+  std::optional<Parts> last_;     // of the formation before it, until a step is made in the newest
   std::optional<Version> steps_;  // from here, while a step is under way
 };
 

@@ -7,8 +7,8 @@
 // What never changes once it is given, as an all-reduce's parameters, need not be copied: it is held, and read where it
 // lies, until an own update is made on it.
 //
-// Memory: one parameter vector, or none while one is held, the optimizer's state, the gradients held, and one vector for each
-// difference: as many as there ever were at once, recycled.
+// Memory: one parameter vector, or none while one is held, the optimizer's state, the gradients held, and one vector
+// for each difference: as many as there ever were at once, recycled.
 #pragma once
 
 #include <deque>

@@ -61,8 +61,8 @@ class ThreadCache final : public ParameterSink {
               std::unique_ptr<CacheVectors> vectors = nullptr);
 
   // The whole parameter vector. Valid until the next copy_in(), refresh(), apply_locally() or apply_deferred(). Nothing
-  // waits to be applied (apply_deferred()), and what has been copied in has been refreshed from. Empty where they are not in
-  // the host's memory.
+  // waits to be applied (apply_deferred()), and what has been copied in has been refreshed from. Empty where they are
+  // not in the host's memory.
   std::span<const float> parameters() const {
     PACELINE_ASSERT(!waits(), "the gradient stamped " + to_string(own_.stamps().back()) + " is not applied");
     PACELINE_ASSERT(!partial_, "parameters have been copied in and are not taken over");

@@ -21,8 +21,8 @@
 // A sum that float32 cannot hold is sent as it is, so that the servers find it (train.on_nan), and nothing is
 // owed of its frame any more: no later gradient can make up for infinity.
 //
-// A stage of a pipeline encodes its own parameters alone: what it trains of a shard is cut, and owed, as a shard of its own
-// is.
+// A stage of a pipeline encodes its own parameters alone: what it trains of a shard is cut, and owed, as a shard of its
+// own is.
 //
 // Thread: one at a time (the training thread). Memory: the bytes of each gradient that is on its way: the one
 // that the next grant waits for (two under exchange.hidden), and perhaps the one before, which the transport may be
@@ -52,7 +52,8 @@ struct EncodedFrame {
 
 class GradientEncoder {
  public:
-  // `ranges`: of the shards, what the node trains of each; `frame_floats` >= 1: floats of a frame, at most; `fragments`: as GradientFrames has them.
+  // `ranges`: of the shards, what the node trains of each; `frame_floats` >= 1: floats of a frame, at most;
+  // `fragments`: as GradientFrames has them.
   GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats,
                   const std::vector<Range>& fragments = {});
 

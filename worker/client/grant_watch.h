@@ -66,10 +66,10 @@ class GrantWatch {
     std::optional<Ticks> since;  // nothing is due without
     Ticks reported_at;
     Clock reported;
-    std::optional<Clock> granted;    // the newest
-    bool begun = false;              // it has been told something
+    std::optional<Clock> granted;          // the newest
+    bool begun = false;                    // it has been told something
     std::optional<wire::HeldNotice> held;  // since the report: why nothing else has come
-    DurationBaseline usual;          // from a report to what follows it
+    DurationBaseline usual;                // from a report to what follows it
     std::weak_ptr<const void> push;
   };
   Waiting& at(std::uint32_t thread) { return threads_.at(thread); }

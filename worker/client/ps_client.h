@@ -124,8 +124,8 @@ class PsClient final : public Coordinator, public Exchange {
   // Sends the node's numbers and waits until the authority ends the run. OK when it ended well. From here on
   // the authority alone must be heard of: it sees to the other shards, which end before the nodes.
   Status finish(wire::NodeReport report);
-  // Says goodbye, so that nobody waits for this node, and why, and for which other one that has gone. Closes the client.
-  // `has_finished`: the node has done what it was to do.
+  // Says goodbye, so that nobody waits for this node, and why, and for which other one that has gone. Closes the
+  // client. `has_finished`: the node has done what it was to do.
   void leave(const Status& why, std::optional<NodeId> gone = std::nullopt, Lost lost = Lost::kNothing,
              bool has_finished = false);
   // Closes the connections; once closed, of the thread that started it. What was said leaves within the linger time, as
@@ -155,8 +155,8 @@ class PsClient final : public Coordinator, public Exchange {
   // ---- on the I/O thread
   void io_lose(Lost lost, const Status& why);
 
-  // received_ and members named io_* belong to whoever runs the I/O loop (io_turns.h), but for calls that say otherwise.
-  // Each of senders_ belongs to its training thread; everything else is atomic or behind a lock of its own.
+  // received_ and members named io_* belong to whoever runs the I/O loop (io_turns.h), but for calls that say
+  // otherwise. Each of senders_ belongs to its training thread; everything else is atomic or behind a lock of its own.
   const PsClientOptions options_;
   ClientState state_;
   const std::vector<ShardPart> parts_;  // by shard

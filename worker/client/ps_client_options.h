@@ -57,8 +57,8 @@ struct PsClientOptions {
   // that version, for a checkpoint; null where it is past that. Empty: it has none.
   std::function<void(Version)> on_evaluate{};
   std::function<std::shared_ptr<const RunState>(Version)> state_at{};
-  // All-reduce, by the client's I/O thread: the formation of that number is over, since a node of it is lost: `why`, as the
-  // authority says.
+  // All-reduce, by the client's I/O thread: the formation of that number is over, since a node of it is lost: `why`, as
+  // the authority says.
   std::function<void(std::uint32_t formation, const std::string& why)> on_formation_over{};
   // To show to the servers, and by which they are known. Null: the connections are not protected.
   std::shared_ptr<const wire::ClientKeys> keys{};

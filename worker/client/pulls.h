@@ -16,8 +16,8 @@
 // What comes over a socket stays where the transport has received it. Where there is a memory that a device
 // reads by itself, it is copied there as it arrives: by the I/O thread, while the training threads compute.
 //
-// Where parameters come in fragments (exchange.fragments) a pull is of one of them, and asks the shards that have some of
-// it.
+// Where parameters come in fragments (exchange.fragments) a pull is of one of them, and asks the shards that have some
+// of it.
 //
 // Thread: any, but for accept(). Memory: one slice per pull and shard in flight, received into the
 // transport's own buffers, or decoded or copied into recycled ones of our own, once for all threads; with one

@@ -11,7 +11,7 @@ step::Grant grant_of(const wire::Grant& grant) {
           grant.threshold,     grant.min_version, grant.version,
           grant.revision,      grant.apply,       {grant.position, grant.samples},
           grant.learning_rate, grant.local_scale, grant.held,
-          grant.starts_over,          grant.loss_scale};
+          grant.starts_over,   grant.loss_scale};
 }
 
 }  // namespace

@@ -142,7 +142,8 @@ void ServerConnections::beat() {
       } else if (waits_.needs(link.shard) && !tries_other_replica(link, client_.options.clock())) {
         return lose(link, alive);
       }
-    } else if (link.broken && link.endpoints.size() > 1 && !tries_other_replica(link, client_.options.clock())) {
+    } else if (link.broken && link.endpoints.size() > 1 &&
+               !tries_other_replica(link, client_.options.clock())) {
       return lose(link, deadline_exceeded(link.name() + ": no replica of it answers"));
     }
     log_unanswered(link);

@@ -90,8 +90,8 @@ struct ServerLink {
   // train is said to be zero.
   Status send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner, const float* values,
                        std::int64_t frame_bytes, Range floats);
-  // Sends what is encoded already of floats [begin, end), frame by frame, likewise; `owner` is kept until each has left,
-  // and keeps the frames' bytes. Their offsets are of what it trains.
+  // Sends what is encoded already of floats [begin, end), frame by frame, likewise; `owner` is kept until each has
+  // left, and keeps the frames' bytes. Their offsets are of what it trains.
   Status send_encoded(const wire::Push& push, const std::shared_ptr<const void>& owner,
                       const std::vector<EncodedFrame>& frames, std::int64_t frame_bytes, Range floats);
 

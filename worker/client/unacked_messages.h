@@ -12,7 +12,8 @@
 // server may say again after a break is told here, too: a grant by its clock, an evaluation by its version.
 //
 // Memory: of each thread one gradient (or the bytes it was encoded in), whose buffer it would not use before that
-// grant anyway; where grants go ahead two, for which it has buffers; of node 0 its initial values until training begins. Thread: the I/O thread.
+// grant anyway; where grants go ahead two, for which it has buffers; of node 0 its initial values until training
+// begins. Thread: the I/O thread.
 #pragma once
 
 #include <cstdint>

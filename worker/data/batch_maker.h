@@ -62,9 +62,9 @@ class BatchMaker {
 // set.size(), count > 0. Errors: those of Samples::evaluate().
 [[nodiscard]] Status make_evaluation_batch(const Samples& set, std::int64_t first, std::int64_t count,
                                            MiniBatch& batch);
-// The same of places [first, first + count) of an evaluation of `of` samples, spread over the set: one of each `of`-th part of it,
-// drawn, and the same one in every run. Classes have their shares so, in a set that is sorted by them and in one where they
-// take turns. 0 <= first < of <= set.size().
+// The same of places [first, first + count) of an evaluation of `of` samples, spread over the set: one of each `of`-th
+// part of it, drawn, and the same one in every run. Classes have their shares so, in a set that is sorted by them and
+// in one where they take turns. 0 <= first < of <= set.size().
 //
 //   3 of 7 samples    place 0 is 0 or 1, place 1 is 2 or 3, place 2 is 4, 5 or 6
 [[nodiscard]] Status make_evaluation_batch(const Samples& set, std::int64_t of, std::int64_t first,

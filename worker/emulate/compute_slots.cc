@@ -129,8 +129,8 @@ void ComputeSlots::release(std::size_t index) {
 
 void ComputeSlots::remove_files() {
   for (const Slot& slot : slots_) {
-    struct stat mine {};
-    struct stat there {};
+    struct stat mine{};
+    struct stat there{};
     if (::fstat(slot.file, &mine) != 0 || ::stat(slot.path.c_str(), &there) != 0) continue;
     if (mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) ::unlink(slot.path.c_str());
   }

@@ -73,8 +73,8 @@ class Exchange {
   // back; nothing where nothing has.
   virtual void withdraw(const Contribution& gradient) { static_cast<void>(gradient); }
 
-  // Instead of push(): gradient or loss is not finite, so it does not count (on_nan: skip). `values`: the gradient's, which
-  // are the exchange's to write to now.
+  // Instead of push(): gradient or loss is not finite, so it does not count (on_nan: skip). `values`: the gradient's,
+  // which are the exchange's to write to now.
   virtual void push_not_finite(Contribution gradient, std::span<float> values) {
     static_cast<void>(values);
     withdraw(gradient);
@@ -98,8 +98,8 @@ class Exchange {
     return request_parameters(min_version);
   }
 
-  // request_parameters() of a thread that has computed its gradient and calls await_early() next, with at most a pass or
-  // two over that in between (looking for NaN, applying it locally, the push): well under a lease, since what
+  // request_parameters() of a thread that has computed its gradient and calls await_early() next, with at most a pass
+  // or two over that in between (looking for NaN, applying it locally, the push): well under a lease, since what
   // arrives may stay where it lies, and keep a server's blocks lent, until it is copied in.
   virtual Ticket request_early(Version min_version) { return request_parameters(min_version); }
 

@@ -186,12 +186,7 @@ paceline_code paceline_data_train(paceline_data* data, std::int64_t position, st
           "paceline_data_train", position, samples,
           "1 to " + std::to_string(kSamplesMax) + ", from 0 to " + std::to_string(kPositionMax) + " on");
     }
-    return hold(
-        *data,
-        [&](MiniBatch& into) {
-          return data->queue->take({position, samples}, into);
-        },
-        batch);
+    return hold(*data, [&](MiniBatch& into) { return data->queue->take({position, samples}, into); }, batch);
   });
 }
 

@@ -1,5 +1,5 @@
-// What a paceline_worker of the C interface is: a Node on a thread of its own, whose task is the caller's loop. Thread: one
-// at a time, the caller's, but for what `thread` does.
+// What a paceline_worker of the C interface is: a Node on a thread of its own, whose task is the caller's loop. Thread:
+// one at a time, the caller's, but for what `thread` does.
 #pragma once
 
 #include <atomic>
@@ -63,10 +63,10 @@ struct ForeignWorker {
   Log log;
   Layout layout;
   ForeignTasks::Evaluate evaluate;
-  std::unique_ptr<ForeignStage> stage;  // of a pipeline; else null
-  std::function<Status()> while_waiting;         // while it waits for other stages
-  bool stepped = false;                 // the stage has, in the round under way
-  std::string value;                    // paceline_value()
+  std::unique_ptr<ForeignStage> stage;    // of a pipeline; else null
+  std::function<Status()> while_waiting;  // while it waits for other stages
+  bool stepped = false;                   // the stage has, in the round under way
+  std::string value;                      // paceline_value()
   ForeignLoop loop;
   ForeignLoop::Round round;                // while one is under way
   bool has_begun = false;                  // a first round

@@ -113,8 +113,8 @@ class ForeignTasks final : public TaskFactory {
   // Measures parameters; nullopt: nothing does.
   using Evaluate = std::function<Result<Metric>(std::span<const float> parameters)>;
 
-  // `loop` and `stage` outlive this. `stage`: null where the whole model is one. `initial`: empty where they are never asked for, as of any node but 0. `evaluate`
-  // may be empty: then a model has no measure, a metric of no samples.
+  // `loop` and `stage` outlive this. `stage`: null where the whole model is one. `initial`: empty where they are never
+  // asked for, as of any node but 0. `evaluate` may be empty: then a model has no measure, a metric of no samples.
   ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> initial, Evaluate evaluate,
                ForeignStage* stage = nullptr);
 

@@ -22,8 +22,8 @@ bool fits(const Shape& input) {
   return input.channels * input.height <= kInputMax && input.size() <= kInputMax;
 }
 
-// For as long as it lives, what the calling thread computes by OpenMP it computes alone. The thread is the user's, whose
-// own number of threads it has again afterwards.
+// For as long as it lives, what the calling thread computes by OpenMP it computes alone. The thread is the user's,
+// whose own number of threads it has again afterwards.
 class OneCore {
  public:
   OneCore() { omp_set_num_threads(1); }

@@ -58,7 +58,7 @@ std::string unique_ending() {
 
 // Whoever may write it could make us read what he likes.
 Status check_owner(int fd, const fs::path& path) {
-  struct stat about {};
+  struct stat about{};
   if (::fstat(fd, &about) != 0) return file_error("look at", path, errno);
   if (S_ISREG(about.st_mode) && about.st_uid == ::geteuid() && (about.st_mode & 077) == 0)
     return Status::ok();
@@ -66,7 +66,7 @@ Status check_owner(int fd, const fs::path& path) {
 }
 
 bool still_has_its_name(int fd) {
-  struct stat about {};
+  struct stat about{};
   return ::fstat(fd, &about) == 0 && about.st_nlink > 0;
 }
 
@@ -87,7 +87,7 @@ Status allocate(int fd, std::uint64_t at, std::uint64_t size, const fs::path& pa
 
 // How many bytes of files a new cache takes.
 Result<std::uint64_t> room_for(std::int64_t bytes_max) {
-  struct statvfs about {};
+  struct statvfs about{};
   if (::statvfs(kFolder, &about) != 0) return file_error("look at", kFolder, errno);
   const std::uint64_t free = std::uint64_t{about.f_bavail} * about.f_frsize;
   return std::min(static_cast<std::uint64_t>(bytes_max), free / 2);
@@ -126,7 +126,7 @@ struct EncodedCache::Shared {
     return Status::ok();
   }
   Status map() {
-    struct stat about {};
+    struct stat about{};
     if (::fstat(file.get(), &about) != 0) return file_error("look at", path, errno);
     size = static_cast<std::uint64_t>(about.st_size);
     void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);

@@ -267,7 +267,7 @@ namespace {
 
 // What is known of the listed files, and what has to be looked at now.
 Result<FolderIndex> complete_index(FolderIndex index, const fs::path& folder, const fs::path& beside,
-                              const fs::path& other_index) {
+                                   const fs::path& other_index) {
   auto known = read_index(beside);
   if (known.empty()) known = read_index(other_index);
   std::vector<IndexedFile*> unknown;

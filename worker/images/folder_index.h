@@ -1,6 +1,6 @@
-// What lies in a folder of pictures, or is listed in a file. Each file's head is read once: what it said is kept in an index, beside
-// the data where that can be written, else in the run directory. A file that is new, or has another length or
-// date than in the index, is looked at again.
+// What lies in a folder of pictures, or is listed in a file. Each file's head is read once: what it said is kept in an
+// index, beside the data where that can be written, else in the run directory. A file that is new, or has another
+// length or date than in the index, is looked at again.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct FolderIndex {
   std::vector<std::string> classes;  // folders that may be empty, by name
   std::vector<IndexedFile> files;    // by path; those of one class together
   std::int64_t ignored = 0;          // files whose names do not end as a picture's
-  std::int64_t heads_read = 0;        // files whose heads were read this time
+  std::int64_t heads_read = 0;       // files whose heads were read this time
   std::string warning;               // the index could not be written anywhere, and why; empty: it was
 };
 
@@ -35,8 +35,8 @@ inline constexpr const char* kIndexName = ".paceline-index";
 
 // All files in the folders of `folder`, at any depth, that are named .jpg, .jpeg, .jpe, .jfif or .png, in
 // capitals or not. Hidden ones are not seen. `other_index`: where the index goes if `folder` cannot be
-// written, in a directory that is made if need be; empty: nowhere. Several threads read. Errors: kNotFound no such folder; kUnavailable it cannot be
-// listed; kResourceExhausted no descriptors or memory are left to read files with.
+// written, in a directory that is made if need be; empty: nowhere. Several threads read. Errors: kNotFound no such
+// folder; kUnavailable it cannot be listed; kResourceExhausted no descriptors or memory are left to read files with.
 Result<FolderIndex> index_folder(const std::filesystem::path& folder,
                                  const std::filesystem::path& other_index);
 

@@ -45,7 +45,8 @@ struct CachedFiles {
 
 class ImageSamples final : public Samples {
  public:
-  // `list`: not empty. `seed`: of the run. `parts`: how many nodes have fixed parts, every so many-th sample (sampler.h).
+  // `list`: not empty. `seed`: of the run. `parts`: how many nodes have fixed parts, every so many-th sample
+  // (sampler.h).
   ImageSamples(std::shared_ptr<const ImageList> list, const DataSection& data, std::uint64_t seed,
                std::shared_ptr<BadPictures> bad, CachedFiles cached = {}, std::int64_t parts = 1);
 

@@ -33,15 +33,16 @@ struct PictureHead {
 };
 
 // Of a JPEG file (ITU T.81) or a PNG file, of which `head` has the beginning or all. Errors: kInvalidArgument
-// it is neither; kDataLoss it ends before its first pixel, has a side of 0 or above kPictureSideMax, or its head is broken.
+// it is neither; kDataLoss it ends before its first pixel, has a side of 0 or above kPictureSideMax, or its head is
+// broken.
 Result<PictureHead> read_picture_head(std::span<const std::uint8_t> head);
 
 // Whether the mark that ends a file is in `rest`, which begins after its first pixel: one that was cut off
 // has none. In front of the pixels there may be a small picture of a camera, with a mark of its own.
 bool has_end_mark(PictureKind kind, std::span<const std::uint8_t> rest);
 
-// What the eXIf chunk of a PNG says that stands after its pixels; nothing: there is none. `rest`: the end of the file, which
-// may begin anywhere.
+// What the eXIf chunk of a PNG says that stands after its pixels; nothing: there is none. `rest`: the end of the file,
+// which may begin anywhere.
 std::optional<std::uint8_t> orientation_behind(std::span<const std::uint8_t> rest);
 
 }  // namespace paceline

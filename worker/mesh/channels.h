@@ -1,5 +1,5 @@
-// Channels: messages of tasks (common/task/peers.h) over one TCP connection to every other node. Connections as those of
-// an all-reduce (mesh.h); what goes over them is not known beforehand, so each message says how long it is.
+// Channels: messages of tasks (common/task/peers.h) over one TCP connection to every other node. Connections as those
+// of an all-reduce (mesh.h); what goes over them is not known beforehand, so each message says how long it is.
 //
 // Stages that sum with other groups' also send their parameters to the one that evaluates. They
 // wait to be received by another thread, but leave in the order of all messages.
@@ -16,8 +16,8 @@
 // What finds no room there is sent. It is the same order, and the same end when a node is gone.
 //
 // On the wire, little endian: a head of 72 bytes, then the floats that do not lie there. `backward` says what it is:
-// 0 or 1 of a task, 2 parameters, whose clock is their version, 3 to 5 of the shared memory (channels.cc). A node that is
-// gone ends what concerns it alone, and so does one that sends what is no message, or more than its bounds.
+// 0 or 1 of a task, 2 parameters, whose clock is their version, 3 to 5 of the shared memory (channels.cc). A node that
+// is gone ends what concerns it alone, and so does one that sends what is no message, or more than its bounds.
 //
 // Thread: any, each node's messages received by one. Memory: what has been sent and has not left, and what has come
 // and has not been received, as far as its bounds allow.

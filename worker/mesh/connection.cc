@@ -15,7 +15,8 @@
 namespace paceline::mesh {
 namespace {
 
-// Of a frame: what is sealed stays in the processor's cache. A quarter of a segment's floats (common/schedule), and a head.
+// Of a frame: what is sealed stays in the processor's cache. A quarter of a segment's floats (common/schedule), and a
+// head.
 constexpr std::size_t kPlainMax = 64 * 1024 + 64;
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 constexpr std::size_t kFrameMax = kLengthBytes + kPlainMax + Seal::kOverheadBytes;

@@ -3,7 +3,8 @@
 // Sealed, on the wire: frames, each a length (4 bytes, little endian) and as many sealed bytes, which hold up to
 // 64 KiB. What has been sealed leaves before anything else is, and what has come is opened when its frame is whole.
 //
-// Errors are kUnavailable, without the other's name: "closed its connection", or what was changed on the way (is_changed()).
+// Errors are kUnavailable, without the other's name: "closed its connection", or what was changed on the way
+// (is_changed()).
 //
 // Thread: one. Memory: sealed, three frames.
 #pragma once
@@ -35,8 +36,8 @@ class Connection {
   // Of a frame that has come in part, how many bytes have: of which receive() has said nothing yet.
   std::size_t pending() const;
 
-  // Some of the pieces, in their order, at least a byte in all; how many bytes. 0: nothing goes now. Then the same bytes, or more,
-  // are handed in before any others: they may have left in part.
+  // Some of the pieces, in their order, at least a byte in all; how many bytes. 0: nothing goes now. Then the same
+  // bytes, or more, are handed in before any others: they may have left in part.
   Result<std::size_t> send(std::span<const iovec> pieces);
   // Up to so many bytes; 0: there is nothing now.
   Result<std::size_t> receive(void* into, std::size_t bytes);

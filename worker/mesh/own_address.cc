@@ -15,8 +15,8 @@ struct FreeInterfaces {
   void operator()(ifaddrs* found) const { freeifaddrs(found); }
 };
 
-// Of an interface of that name the first address, an IPv4 one where it has any; empty: there is no such interface, or it
-// has none. A link-local one is of no use without the name, which getnameinfo() puts after it.
+// Of an interface of that name the first address, an IPv4 one where it has any; empty: there is no such interface, or
+// it has none. A link-local one is of no use without the name, which getnameinfo() puts after it.
 std::string address_of_interface(const std::string& name) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return "";

@@ -1,5 +1,5 @@
-// Where a node is reached by the others of its mesh: at which of the machine's addresses, and at which ports it may listen
-// (cluster.mesh_address).
+// Where a node is reached by the others of its mesh: at which of the machine's addresses, and at which ports it may
+// listen (cluster.mesh_address).
 //
 // Thread: any.
 #pragma once

@@ -36,7 +36,8 @@ struct Ports {
   std::uint16_t first = 0;  // 0: the system chooses one
   std::uint16_t last = 0;   // >= first
 };
-// Listens at `address`, a number of this machine's, at the first free one of these ports. Errors: kUnavailable, naming both.
+// Listens at `address`, a number of this machine's, at the first free one of these ports. Errors: kUnavailable, naming
+// both.
 Result<Listening> listen_at(const std::string& address, const Ports& ports = {});
 
 // Connects to "10.0.0.3:40123", for at most so long. Errors: kNotFound where that machine says that nobody listens;

@@ -7,9 +7,9 @@
 //   key of a direction = BLAKE2b(crypto_kx's key, both Hellos; keyed with the formation's key)
 //
 // as in the pattern NNpsk0 of the Noise protocol framework (revision 34, section 9): who has not the formation's key
-// makes another one, and who learns it later reads nothing of before. Then each end proves that it has the key of what it sends.
-// What follows are frames of secretstream (XChaCha20-Poly1305, libsodium's documentation): none can be changed, left
-// out, repeated or moved unnoticed, and those of another connection have another key.
+// makes another one, and who learns it later reads nothing of before. Then each end proves that it has the key of what
+// it sends. What follows are frames of secretstream (XChaCha20-Poly1305, libsodium's documentation): none can be
+// changed, left out, repeated or moved unnoticed, and those of another connection have another key.
 //
 // Thread: one.
 #pragma once
@@ -44,7 +44,8 @@ class Seal {
   bool is_proven(const Proof& by_the_other);
   // `sealed`: of plain.size() + kOverheadBytes.
   void seal(std::span<const std::byte> plain, std::span<std::byte> sealed);
-  // Into `plain`, of sealed.size() - kOverheadBytes. Whether it is the next frame of the other end; nothing is written else.
+  // Into `plain`, of sealed.size() - kOverheadBytes. Whether it is the next frame of the other end; nothing is written
+  // else.
   bool open(std::span<const std::byte> sealed, std::span<std::byte> plain);
 
  private:

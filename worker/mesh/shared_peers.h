@@ -7,9 +7,10 @@
 //                               taken 2 rows of rank 1's
 //   rank 1 reads the third row out of rank 0's vector, adds it to its own, and writes "taken 3" on its own board
 //
-// A row that is offered does not change until it is taken. A rank that finds nothing to do writes that it sleeps, looks once more,
-// and waits at its sockets: who offers or takes something then sends it a byte. A socket that closes says that a peer is
-// gone, as everywhere in the mesh; nobody can be kept from reading what it has left, and nothing of it stays but that.
+// A row that is offered does not change until it is taken. A rank that finds nothing to do writes that it sleeps, looks
+// once more, and waits at its sockets: who offers or takes something then sends it a byte. A socket that closes says
+// that a peer is gone, as everywhere in the mesh; nobody can be kept from reading what it has left, and nothing of it
+// stays but that.
 //
 // Thread: one.
 #pragma once
@@ -47,8 +48,8 @@ class SharedPeers {
   static std::int64_t segment_bytes(std::int64_t floats, std::size_t ranks);
 
   // Agrees with each rank of this machine, over its connection, whether both can read the other's segment.
-  // `segment`: null: none here, which the others are told. Errors: kUnavailable a peer is gone, kDeadlineExceeded, both naming
-  // it; kAborted stopped.
+  // `segment`: null: none here, which the others are told. Errors: kUnavailable a peer is gone, kDeadlineExceeded, both
+  // naming it; kAborted stopped.
   static Result<std::unique_ptr<SharedPeers>> agree(
       const Place& place, const std::vector<std::unique_ptr<Connection>>& connections,
       std::shared_ptr<wire::SharedSegment> segment, const StopFlag& stop, std::chrono::milliseconds within);

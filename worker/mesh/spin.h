@@ -1,9 +1,9 @@
 // Spin: for how long a rank that waits for another one of its machine looks at their memory before it sleeps.
 //
-// A short while always. Then for as long as a sleep and the waking from it cost, so that at most twice of that is lost, whatever
-// comes (Karlin et al. 1991, "Empirical studies of competitive spinning for a shared-memory multiprocessor", §2); but only
-// while every thread of the machine has a processor: who looks otherwise takes it from one that computes, often the very
-// one that is waited for.
+// A short while always. Then for as long as a sleep and the waking from it cost, so that at most twice of that is lost,
+// whatever comes (Karlin et al. 1991, "Empirical studies of competitive spinning for a shared-memory multiprocessor",
+// §2); but only while every thread of the machine has a processor: who looks otherwise takes it from one that computes,
+// often the very one that is waited for.
 //
 // Of 256 KiB among two each adds one half within 15 us and copies the other. Once one of them slept, the other would
 // come to sleep for its waking, and so on: 117 us a sum, 33 without.

@@ -5,7 +5,8 @@
 //   8 samples in 3 parts, whose sizes differ by one at most:   gradient = 3/8 g(0..2) + 3/8 g(3..5) + 2/8 g(6..7)
 //
 // Each part weighs as many samples as it has, so the sum is the gradient of the mean loss over all, up to rounding.
-// What looks at the samples of a mini-batch together, as batch norm and a mean over the labels that count, sees those of a part.
+// What looks at the samples of a mini-batch together, as batch norm and a mean over the labels that count, sees those
+// of a part.
 //
 // A layer's gradient is final with the last part's, so gradients leave while that is computed. A part is predicted
 // (backend.h) while the one before is computed, and of a mini-batch that is predicted the first.

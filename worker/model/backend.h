@@ -27,14 +27,16 @@ class NetworkBackend {
   // Writes the gradient of the mean loss over `batch` (dropout on) at `parameters` into `gradient`, whole;
   // both are layout.size() floats. The batch may be smaller than the back end's batch size, not larger and
   // not empty. The mean of the gradients of K equal mini-batches is the gradient of the K-fold one, up to
-  // rounding, where no layer mixes samples (batch_norm). Buffers (common/params/layout.h) get what was measured. NaN and infinity are no error: they go through the arithmetic and come out in the loss or the
-  // gradient. Calls `final_from` once for each layer with parameters, the last first, as soon as its gradient
-  // is there, before that of the layer in front is computed. Errors: kInvalidArgument for a batch whose sizes
-  // or labels do not fit the network; kInternal when the library fails.
+  // rounding, where no layer mixes samples (batch_norm). Buffers (common/params/layout.h) get what was measured. NaN
+  // and infinity are no error: they go through the arithmetic and come out in the loss or the gradient. Calls
+  // `final_from` once for each layer with parameters, the last first, as soon as its gradient is there, before that of
+  // the layer in front is computed. Errors: kInvalidArgument for a batch whose sizes or labels do not fit the network;
+  // kInternal when the library fails.
   virtual Result<Metric> gradient(std::span<const float> parameters, const Batch& batch,
                                   std::span<float> gradient, const FinalFrom& final_from) = 0;
 
-  // The metric of `parameters` on `batch`, without dropout, normalised by the running statistics. Sizes and errors as above.
+  // The metric of `parameters` on `batch`, without dropout, normalised by the running statistics. Sizes and errors as
+  // above.
   virtual Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) = 0;
 
   // A hint: after the call of gradient() that comes next there will probably be one for `next`, which is
@@ -53,9 +55,9 @@ class NetworkBackend {
 // reason.
 // `norm_group`: whose values batch norms go by in training, and which outlives it; null: the mini-batch's alone. Where
 // the group fails gradient() has its error.
-// `precision`: kBf16: convolutions and dense layers multiply bfloat16, and what lies between layers is bfloat16, where the
-// kind of back end has loops for it (onednn_layer.h; reference.h). Parameters, their gradients, statistics, sums and the
-// loss are float32 all the same. Errors: kInvalidArgument for kTf32 and kFp16; those of check_precision().
+// `precision`: kBf16: convolutions and dense layers multiply bfloat16, and what lies between layers is bfloat16, where
+// the kind of back end has loops for it (onednn_layer.h; reference.h). Parameters, their gradients, statistics, sums
+// and the loss are float32 all the same. Errors: kInvalidArgument for kTf32 and kFp16; those of check_precision().
 Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec network,
                                                      std::int64_t batch_size, std::uint64_t seed,
                                                      NormGroup* norm_group = nullptr,

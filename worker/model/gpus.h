@@ -64,8 +64,9 @@ class Gpus {
   // To be told what goes wrong and is no error. To be called before the first for_thread(), if at all.
   virtual void warn_to(Warn warn) = 0;
 
-  // For the calling thread, the node's `index`-th: on the GPUs in turn. `norm_group`: of batch norms, as make_backend()'s
-  // (backend.h), or null; none with fp16. Errors: kUnavailable or kInternal, naming the GPU, the call that failed and why.
+  // For the calling thread, the node's `index`-th: on the GPUs in turn. `norm_group`: of batch norms, as
+  // make_backend()'s (backend.h), or null; none with fp16. Errors: kUnavailable or kInternal, naming the GPU, the call
+  // that failed and why.
   virtual Result<ThreadOfGpu> for_thread(std::uint32_t index, NormGroup* norm_group) = 0;
 
   // The GPU of the node's `index`-th thread, as CUDA numbers them.

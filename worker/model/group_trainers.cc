@@ -1,6 +1,5 @@
 #include "worker/model/group_trainers.h"
 
-
 namespace paceline {
 
 Result<std::unique_ptr<GroupTrainers>> GroupTrainers::begin(std::uint32_t members, const Make& make) {

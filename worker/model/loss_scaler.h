@@ -1,6 +1,7 @@
 // LossScaler: dynamic loss scaling for float16, which ends at 65,504 and below 6e-8 is 0 (Micikevicius et al., "Mixed
 // precision training", ICLR 2018, section 3.2; factors and interval are those of PyTorch's GradScaler). The loss is
-// multiplied by the scale, so that small differences are not lost; gradients are divided by it before anybody sees them.
+// multiplied by the scale, so that small differences are not lost; gradients are divided by it before anybody sees
+// them.
 //
 //   step overflows (a gradient is not finite)   scale x 0.5; the step does not count
 //   2,000 steps without one                     scale x 2; of an accumulated step each part counts
@@ -8,10 +9,11 @@
 // From 65,536 on: overflow 32,768, overflow 16,384, then 2,000 good steps: 32,768.
 //
 // A new scale is a guess, the first one and each doubled one. Until a step stood it, and with accumulation as many as a
-// gradient has parts, who computes makes a step that overflows again with half of it. So looking for a scale costs a run
-// no iteration, however many workers look, and though the parts of a gradient stand different scales.
+// gradient has parts, who computes makes a step that overflows again with half of it. So looking for a scale costs a
+// run no iteration, however many workers look, and though the parts of a gradient stand different scales.
 //
-// Scales are powers of two, so that dividing loses nothing; at least 1, and at most 2^24, which float32 gradients stand.
+// Scales are powers of two, so that dividing loses nothing; at least 1, and at most 2^24, which float32 gradients
+// stand.
 //
 // Pure. Thread: the training thread whose gradients it scales.
 #pragma once

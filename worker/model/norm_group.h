@@ -1,6 +1,6 @@
 // Batch norm over a group of workers (train.batch_norm_group; Ying, Kumar, Chen, Wang and Cheng, "Image classification
-// at supercomputer scale", 2018, section 3.2): each computes a part of a larger mini-batch, and every batch_norm goes by
-// the mean and variance of all parts together. So the group's gradient, its parts weighed by samples, is that of one
+// at supercomputer scale", 2018, section 3.2): each computes a part of a larger mini-batch, and every batch_norm goes
+// by the mean and variance of all parts together. So the group's gradient, its parts weighed by samples, is that of one
 // worker with the whole.
 //
 //   forward    each says n, mean and sum of squares about it of its part; all combine them in the order of members

@@ -233,7 +233,8 @@ void Plan::build_backward() {
     returned_differences_.push_back(program_.make(plain(dims_of(batch_size_, network_.shape_of(value)))));
     program_.used_by_caller(returned_differences_.back(), Moment::kBetween);
     const Dims dims = onednn::dims_of(outputs_[root_[value]]->get_desc());
-    add_difference(differences[root_[value]], program_.shaped(Pass::kBackward, returned_differences_.back(), dims));
+    add_difference(differences[root_[value]],
+                   program_.shaped(Pass::kBackward, returned_differences_.back(), dims));
   }
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     if (!trained[node->output]) continue;

@@ -6,9 +6,9 @@
 // one, and is pointed anew at each step. A primitive that prefers another format gets a reorder in front of
 // it, or after.
 //
-// What is made here has no memory of its own before finish(): it lives from the first call that uses it to the last one,
-// of both lists, and shares one arena with what lives at other times (arena_layout.h). So a difference lies where an
-// activation was that nothing reads any more, and every primitive has the same scratchpad.
+// What is made here has no memory of its own before finish(): it lives from the first call that uses it to the last
+// one, of both lists, and shares one arena with what lives at other times (arena_layout.h). So a difference lies where
+// an activation was that nothing reads any more, and every primitive has the same scratchpad.
 #pragma once
 
 #include <algorithm>

@@ -68,7 +68,8 @@ class OnnxGraph {
   // The layer's value is that of its first input.
   void pass();
 
-  // Errors: kInvalidArgument two initializers or values have one name, as where a layer is called as what another needs.
+  // Errors: kInvalidArgument two initializers or values have one name, as where a layer is called as what another
+  // needs.
   Status check_names() const;
 
  private:
@@ -102,8 +103,8 @@ struct OnnxWindow {
 };
 OnnxWindow onnx_window(const Layer& layer, std::int64_t in, std::int64_t out);
 
-// Writes the network with a model's parameters as an ONNX file: input "input", [N, C, H, W], outputs the logits, or of a
-// network of losses what these read first; N is free. Atomically. Errors: kInvalidArgument a layer that reads a loss,
+// Writes the network with a model's parameters as an ONNX file: input "input", [N, C, H, W], outputs the logits, or of
+// a network of losses what these read first; N is free. Atomically. Errors: kInvalidArgument a layer that reads a loss,
 // or a file larger than the 2 GiB that protobuf can have; those of writing.
 [[nodiscard]] Status write_onnx(const std::filesystem::path& path, const NetworkSpec& network,
                                 const ModelFile& model);

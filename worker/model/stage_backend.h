@@ -38,8 +38,8 @@ class StageBackend {
   virtual ~StageBackend() = default;
 
   // Takes the micro-batch forward, dropout on, and keeps its activations until the next call. `out`: what goes on;
-  // empty where nobody wants it, as of the last stage. As often as one likes, always with the same bits. Errors: kInternal where the library
-  // fails.
+  // empty where nobody wants it, as of the last stage. As often as one likes, always with the same bits. Errors:
+  // kInternal where the library fails.
   virtual Status forward(const StagePass& pass, std::span<float> out) = 0;
 
   // The same as an evaluation does it: without dropout, normalised by the running statistics. No backward() follows.

@@ -36,8 +36,8 @@
 
 namespace paceline {
 
-// Of a chunk and a sample, in floats: what comes in (of the first one the image) and goes on (of the last none), and what
-// comes back of the latter and goes back of the former.
+// Of a chunk and a sample, in floats: what comes in (of the first one the image) and goes on (of the last none), and
+// what comes back of the latter and goes back of the former.
 struct StageFloats {
   std::int64_t in = 0;
   std::int64_t out = 0;
@@ -79,14 +79,15 @@ class StageRunner {
     std::int64_t divisor = 0;
     std::vector<Chunk> chunks;  // as many as the plan has of a stage; together they have all its parameters
     schedule::PassSpans* passes = nullptr;  // as Parts'
-    // Called several times a second while another stage is waited for: what is not OK ends the step. Empty: nobody looks.
+    // Called several times a second while another stage is waited for: what is not OK ends the step. Empty: nobody
+    // looks.
     std::function<Status()> while_waiting = {};
   };
   // Errors: those of make_backend.
   static Result<std::unique_ptr<StageRunner>> make(Stage stage);
 
-  // By stage of the group, what may come from it while a step is under way, and what goes to it: no more than the plan has
-  // between two passes.
+  // By stage of the group, what may come from it while a step is under way, and what goes to it: no more than the plan
+  // has between two passes.
   static std::vector<PeerBounds> peer_bounds(const NetworkSpec& network, const std::vector<StageSpec>& chunks,
                                              std::uint32_t stage, const schedule::PipelinePlan& plan,
                                              std::int64_t samples);
@@ -123,7 +124,7 @@ class StageRunner {
     std::vector<bool> recomputed;  // by micro-batch
     std::vector<std::unique_ptr<StageBackend>> backends;
     std::vector<std::size_t> free;  // of backends
-    std::vector<KeptPass> held;         // by micro-batch
+    std::vector<KeptPass> held;     // by micro-batch
     std::optional<MeasuredNorms> norms;
     bool has_gradient = false;  // in the step under way
   };
@@ -162,7 +163,8 @@ class StageRunner {
   PeerChannels* channels_ = nullptr;
   Metric metric_;
   std::vector<Metric> losses_;  // by micro-batch, of the last stage
-  // By way, what has come ahead of its turn: of two stages with several chunks each, both ways are between the same nodes.
+  // By way, what has come ahead of its turn: of two stages with several chunks each, both ways are between the same
+  // nodes.
   std::array<std::deque<PeerMessage>, 2> early_;
 
   std::chrono::nanoseconds waited_{0};

@@ -23,8 +23,8 @@ struct BatchLimits {
   std::int64_t multiple_of = 1;
   // No position of the run is beyond it: iterations x batch_size, those that backup workers do in vain too.
   std::int64_t end = 1;
-  // The setting under which a gradient weighs as many samples as were granted: sizes follow speed, or stages sum. Null: a
-  // task may count as it likes.
+  // The setting under which a gradient weighs as many samples as were granted: sizes follow speed, or stages sum. Null:
+  // a task may count as it likes.
   const char* counted_for = nullptr;
 
   // Errors: kFailedPrecondition with what was granted and what a run of this configuration has.

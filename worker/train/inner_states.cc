@@ -141,7 +141,7 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, Former former, LocalS
               (have_states(config_.train) ? " with an inner optimizer that begins anew: "
                                           : " without what its last round had not sent: ") +
               (starts_over ? "it was lost or comes late, and what there is of it is of former rounds"
-                    : "there is no state of it in " + folder_.string()));
+                           : "there is no state of it in " + folder_.string()));
   }
   if (!keeps_) return;
   keep(worker, state_at(wanted, steps));

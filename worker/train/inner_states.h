@@ -1,6 +1,6 @@
 // InnerStates: what the inner optimizers of a node's workers have come to, and what their last rounds have added after
-// what left (local_steps.h), kept for workers that go on after a checkpoint. The servers save parameters and the outer optimizer's state. What a worker has of its
-// own is written by its own process, on its own machine:
+// what left (local_steps.h), kept for workers that go on after a checkpoint. The servers save parameters and the outer
+// optimizer's state. What a worker has of its own is written by its own process, on its own machine:
 //
 //   RUN/inner_state/0.1-v000000000118     of worker 0.1, when it had completed its round stamped 117: a model file
 //                                         (common/params/model_file.h) with the optimizer's vectors as tensors,
@@ -27,7 +27,8 @@
 // one that is lost and comes back while the servers go on, since what it has is of rounds long ago. Its grant says so.
 //
 // Memory: of each worker the state twice more (in fragments the largest threshold more), where checkpoints are written,
-// and a copy of it each round. Disk: checkpoint.keep + kLagMax files of each worker, and as many more, since servers may take several rounds to write one and leave others out.
+// and a copy of it each round. Disk: checkpoint.keep + kLagMax files of each worker, and as many more, since servers
+// may take several rounds to write one and leave others out.
 //
 // Thread: a worker's training thread, each its own, one session's after another's.
 #pragma once
@@ -58,7 +59,8 @@ class InnerStates {
   // outlives it.
   InnerStates(const RunConfig& config, NodeId node, const Layout& layout, Log log, Ticks (*now)());
 
-  // What of a worker's former rounds is in what the run goes on from: kNone of one that was not there (Grant::starts_over).
+  // What of a worker's former rounds is in what the run goes on from: kNone of one that was not there
+  // (Grant::starts_over).
   enum class Former { kNone, kCounts };
   // Worker `thread` of the node is granted its first round of this session, stamped `clock`. Where its former rounds
   // count `steps` goes on with the state that it had there, and the log says which one that is; else it stays as it is,

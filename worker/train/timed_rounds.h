@@ -1,6 +1,6 @@
-// TimedRounds: when a round that ends by time does (train.local_time), and whether that time has room for a mini-batch at
-// all, which nobody knows before some were measured. Where none of a node's fitted, each round has one, and the log says
-// so once:
+// TimedRounds: when a round that ends by time does (train.local_time), and whether that time has room for a mini-batch
+// at all, which nobody knows before some were measured. Where none of a node's fitted, each round has one, and the log
+// says so once:
 //
 //   my.yaml:12: train.local_time: shorter than a mini-batch, got 9ms, expected 12ms or more: each round has one
 //

@@ -221,8 +221,8 @@ Status TrainStep::carry_out(const step::Compute& action) {
   return advance(step::GradientComputed{view(), finite, late});
 }
 
-// What the task says is final leaves while it computes the rest, unless a cluster is emulated: there real layers take no
-// emulated time, and nothing is to leave before the emulated end.
+// What the task says is final leaves while it computes the rest, unless a cluster is emulated: there real layers take
+// no emulated time, and nothing is to leave before the emulated end.
 Result<Metric> TrainStep::compute(std::int64_t local_step) {
   if (!t_.emulates()) {
     return compute_now(local_step, [this](std::int64_t begin) { upload_->final_from(begin); });

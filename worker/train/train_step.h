@@ -41,7 +41,7 @@ namespace paceline {
 struct WorkerContext {
   WorkerId worker;
   const Layout& layout;
-  bool checks_finite = true;                  // worker_checks_finite(), for NaN
+  bool checks_finite = true;          // worker_checks_finite(), for NaN
   BatchLimits batches = {};           // that a grant may ask for
   std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
 

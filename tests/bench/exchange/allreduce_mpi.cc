@@ -2,8 +2,8 @@
 //
 //   mpirun -n 2 bench_allreduce_mpi 100 4096 262144 4194304 67108864
 //
-// For each number of bytes rank 0 prints it and the milliseconds of one reduction: of so many as take the milliseconds that are
-// given first, after two that are not counted.
+// For each number of bytes rank 0 prints it and the milliseconds of one reduction: of so many as take the milliseconds
+// that are given first, after two that are not counted.
 #define OMPI_SKIP_MPICXX 1  // the C functions alone
 #include <mpi.h>
 

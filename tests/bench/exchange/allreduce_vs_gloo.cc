@@ -1,13 +1,13 @@
-// All-reduce among processes of this machine: every algorithm of ours, over tcp on the loopback or in shared memory, beside
-// Gloo's over tcp and a raw loop of the same bytes, in turns in one run.
+// All-reduce among processes of this machine: every algorithm of ours, over tcp on the loopback or in shared memory,
+// beside Gloo's over tcp and a raw loop of the same bytes, in turns in one run.
 //
 //   bench_allreduce [--ranks 2] [--turns 15] [--sizes 4096,262144,4194304,67108864] [--memory sent | shared]
 //                   [--ms 100] [--without 4096:gloo bcube,…] [--keys yes]
 //
 // A turn of an algorithm is so many reductions as take --ms, after one that is not counted; its figure is rank
 // 0's time for one of them. Printed are the median and the least of all turns, in ms, the median of what rank 0's
-// threads had of the processors, and ours over the best of Gloo's. `auto` is what a run chooses: it is measured at the start, as
-// there (worker/allreduce/measured_choice.h). --keys yes: ours are sealed, as in a run with keys.
+// threads had of the processors, and ours over the best of Gloo's. `auto` is what a run chooses: it is measured at the
+// start, as there (worker/allreduce/measured_choice.h). --keys yes: ours are sealed, as in a run with keys.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
@@ -57,8 +57,8 @@ struct Options {
 };
 
 constexpr std::chrono::milliseconds kWithin(60'000);
-// So many times as long as the best, and so many seconds: left out, of this size and of larger ones. Gloo's ring among four
-// ranks has been seen to take 4 s for 4 MiB.
+// So many times as long as the best, and so many seconds: left out, of this size and of larger ones. Gloo's ring among
+// four ranks has been seen to take 4 s for 4 MiB.
 constexpr double kHopeless = 100.0, kHopelessSeconds = 0.1;
 
 [[noreturn]] void fail(const std::string& why) {

@@ -5,7 +5,8 @@
 
 namespace paceline::test {
 
-// One rule each, broken by whoever drives the replicas here (server_model.h). The comment is what the broken one does instead.
+// One rule each, broken by whoever drives the replicas here (server_model.h). The comment is what the broken one does
+// instead.
 enum class Breach {
   kNone,
   kSentTooSoon,          // it says things before the follower has what they follow from

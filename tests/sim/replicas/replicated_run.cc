@@ -122,10 +122,11 @@ void ReplicatedRun::find_authority(ShardId shard) {
   const ServerModel* const authority = serving(kAuthority);
   // What it says that it has heard its follower must have.
   if (authority == nullptr || !authority->acts() || !at->all_is_held() || !at->acts()) return later();
-  network_.connect_again(shard_party(shard.value), kAuthorityParty, [this, shard, received = at->asks(), later] {
-    ServerModel* const now = serving(kAuthority);
-    now == nullptr ? later() : now->shard_joins(shard, received);
-  });
+  network_.connect_again(shard_party(shard.value), kAuthorityParty,
+                         [this, shard, received = at->asks(), later] {
+                           ServerModel* const now = serving(kAuthority);
+                           now == nullptr ? later() : now->shard_joins(shard, received);
+                         });
 }
 
 void ReplicatedRun::check_end() {

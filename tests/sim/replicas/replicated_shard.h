@@ -19,9 +19,9 @@ class ReplicatedShard {
     std::function<void(ShardId, const wire::Message&)> shard;
     std::function<void(const wire::Message&)> authority;
     std::function<void(const wire::Message&)> discards;
-    std::function<void()> gone;         // who served is
+    std::function<void()> gone;          // who served is
     std::function<void()> served_again;  // by the other one
-    std::function<void()> lost;         // for good: nobody can serve
+    std::function<void()> lost;          // for good: nobody can serve
   };
   ReplicatedShard(ShardId shard, const ServerModel::Run& run, const ShardFaults& faults,
                   std::int64_t lease_ns, Handlers handlers);

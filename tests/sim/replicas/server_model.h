@@ -16,8 +16,8 @@
 #include <set>
 #include <string>
 
-#include "server/replicas/replica_role.h"
 #include "server/peers/server_channels.h"
+#include "server/replicas/replica_role.h"
 #include "tests/sim/replicas/acknowledged.h"
 #include "tests/sim/replicas/replica_faults.h"
 #include "tests/sim/replicas/replica_state.h"

@@ -70,7 +70,8 @@ void ServerModel::misses(NodeId node) {
   if (state_.has_gone(who)) return;
   turn([&] {
     happens(As::kLocalEvent, Peer::of(node), wire::LocalEvent{.what = What::kRemoved});
-    if (is_authority()) return happens(As::kLocalEvent, Peer::of(node), wire::LocalEvent{.what = What::kLost});
+    if (is_authority())
+      return happens(As::kLocalEvent, Peer::of(node), wire::LocalEvent{.what = What::kLost});
     to_authority(
         {wire::NodeLost{node, "silent", static_cast<std::uint64_t>(who), /*out_of_reach=*/true}, {}, {}});
   });
@@ -124,7 +125,7 @@ void ServerModel::shard_sends(ShardId shard, const wire::Message& message) {
     ReliableChannel& channel = channels_.with(shard);
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
       other_received(note(As::kLocalEvent, Peer::of(shard),
-                       wire::LocalEvent{.what = What::kAcked, .number = beat->acked}));
+                          wire::LocalEvent{.what = What::kAcked, .number = beat->acked}));
       return;
     }
     const bool acks = takes_and_acks(channel, message);
@@ -142,7 +143,7 @@ void ServerModel::authority_sends(const wire::Message& message) {
   turn([&] {
     const auto received = [&](std::int64_t number) {
       other_received(note(As::kLocalEvent, Peer::of(kAuthority),
-                       wire::LocalEvent{.what = What::kAcked, .number = number}));
+                          wire::LocalEvent{.what = What::kAcked, .number = number}));
     };
     if (welcome != nullptr) {
       received(welcome->acked);

@@ -89,7 +89,8 @@ void ServerModel::apply(const wire::Message& event) {
 void ServerModel::other_received(const wire::Message& event) {
   const auto* local_event = std::get_if<wire::LocalEvent>(&event.body);
   if (local_event == nullptr || local_event->what != What::kAcked) return;
-  check(channels_.on_ack(*event.logged->shard, local_event->number), "what it is said to have been heard with");
+  check(channels_.on_ack(*event.logged->shard, local_event->number),
+        "what it is said to have been heard with");
 }
 
 void ServerModel::take_over(const Members& complete) {

@@ -1,5 +1,5 @@
-// A batch norm by the mini-batch's own statistics, or by those of a group of workers (norm_exchange.h), with a ReLU right
-// after it.
+// A batch norm by the mini-batch's own statistics, or by those of a group of workers (norm_exchange.h), with a ReLU
+// right after it.
 #pragma once
 
 #include <span>

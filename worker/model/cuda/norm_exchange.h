@@ -1,11 +1,11 @@
-// A batch norm over a group of workers (worker/model/norm_group.h) on a GPU: what a layer has added up goes to the host,
-// from there to the other members, and what all have together comes back:
+// A batch norm over a group of workers (worker/model/norm_group.h) on a GPU: what a layer has added up goes to the
+// host, from there to the other members, and what all have together comes back:
 //
 //   compute  sums -> host |                                  | whole -> GPU, normalise, next layers …
 //   thread                  waits, exchanges, combines, puts …
 //
-// One place in pinned memory serves all layers: it is written when the stream is empty, and read by that stream in turn.
-// So no step is one CUDA graph.
+// One place in pinned memory serves all layers: it is written when the stream is empty, and read by that stream in
+// turn. So no step is one CUDA graph.
 #pragma once
 
 #include <cstddef>

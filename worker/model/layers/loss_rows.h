@@ -1,5 +1,5 @@
-// What a loss layer sees of a mini-batch, and what makes a loss a layer of the reference back end. A loss is a struct of
-// two functions over rows, in layers/<kind>/rows.h; both back ends compute with it:
+// What a loss layer sees of a mini-batch, and what makes a loss a layer of the reference back end. A loss is a struct
+// of two functions over rows, in layers/<kind>/rows.h; both back ends compute with it:
 //
 //   losses(rows, out)              out[n]: the loss of sample n, so that their mean is the layer's loss
 //   differences(rows, d, into)     into[k]: d(loss)/d(input k), where d[n] is d(loss)/d(out[n]); null: not wanted.

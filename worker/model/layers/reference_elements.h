@@ -1,5 +1,5 @@
-// A layer that makes one element of those at the same place of its inputs, of which it has at least two. `Function` is in
-// layers/<kind>/elements.h:
+// A layer that makes one element of those at the same place of its inputs, of which it has at least two. `Function` is
+// in layers/<kind>/elements.h:
 //
 //   values(in, out)                          of all elements
 //   differences(in, k, of_out, of_input)     d(in[k]) of all elements

@@ -40,8 +40,8 @@ class ReferenceLayer {
   virtual void forward(const ReferencePass& pass, std::span<const Values* const> in, Values& out) = 0;
 
   // From d(loss)/d(out) to d(loss)/d(in), which are zero and have their sizes; and adds d(loss)/d(parameters)
-  // to pass.gradient, sample after sample; buffers (common/params/layout.h) get what was measured. `in` and `out` are as
-  // forward() left them.
+  // to pass.gradient, sample after sample; buffers (common/params/layout.h) get what was measured. `in` and `out` are
+  // as forward() left them.
   virtual void backward(const ReferencePass& pass, std::span<const Values* const> in, const Values& out,
                         const Values& out_difference, std::span<Values> in_differences) = 0;
 };

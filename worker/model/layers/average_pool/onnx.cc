@@ -1,6 +1,6 @@
-// Programs divide differently where an average pool has padding of its own (onnxruntime 1.32, OpenCV 4.12 and 5.0), so it
-// is a Pad and a pool without. What hangs over the padded image counts in that pool and not in ours: such windows are
-// multiplied by the quotient of both.
+// Programs divide differently where an average pool has padding of its own (onnxruntime 1.32, OpenCV 4.12 and 5.0), so
+// it is a Pad and a pool without. What hangs over the padded image counts in that pool and not in ours: such windows
+// are multiplied by the quotient of both.
 #include "worker/model/layers/average_pool/divisor.h"
 #include "worker/model/onnx_graph.h"
 

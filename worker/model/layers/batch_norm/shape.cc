@@ -1,5 +1,5 @@
-// Batch normalisation, with scale and shift unless it is told otherwise (Ioffe and Szegedy, "Batch normalization", 2015): of an image channel
-// by channel, of a vector unit by unit.
+// Batch normalisation, with scale and shift unless it is told otherwise (Ioffe and Szegedy, "Batch normalization",
+// 2015): of an image channel by channel, of a vector unit by unit.
 #include "common/network/layer_rule.h"
 
 namespace paceline::layers::batch_norm {

@@ -1,8 +1,9 @@
-// Of a pair of vectors a and b at distance d, alike where the label is not 0 (Hadsell, Chopra and LeCun, "Dimensionality
-// reduction by learning an invariant mapping", 2006; Caffe, contrastive_loss_layer.cpp):
+// Of a pair of vectors a and b at distance d, alike where the label is not 0 (Hadsell, Chopra and LeCun,
+// "Dimensionality reduction by learning an invariant mapping", 2006; Caffe, contrastive_loss_layer.cpp):
 //
 //   alike       out = d^2 / 2                         d(out)/d(a) = a - b
-//   not alike   out = max(margin - d, 0)^2 / 2        d(out)/d(a) = - (margin - d) / (d + 1e-4) (a - b) within the margin
+//   not alike   out = max(margin - d, 0)^2 / 2        d(out)/d(a) = - (margin - d) / (d + 1e-4) (a - b) within the
+//                                                     margin
 //   legacy      out = max(margin - d^2, 0) / 2        d(out)/d(a) = - (a - b) within it
 //
 // That of b has the other sign.

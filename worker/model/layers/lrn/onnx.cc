@@ -1,5 +1,5 @@
-// Across channels it is ONNX's own. Within one: in / (1 + alpha x mean of squares over the square)^beta, where outside the
-// image there are zeros that count.
+// Across channels it is ONNX's own. Within one: in / (1 + alpha x mean of squares over the square)^beta, where outside
+// the image there are zeros that count.
 #include <tuple>
 
 #include "worker/model/onnx_graph.h"

@@ -1,10 +1,10 @@
-// Softmax cross-entropy of scores, one for each class (worker/model/loss_row.h has the formulas). A sample whose label is
-// `ignore_label` has no loss and no difference; by the divisor `valid` the mean is that of the others.
+// Softmax cross-entropy of scores, one for each class (worker/model/loss_row.h has the formulas). A sample whose label
+// is `ignore_label` has no loss and no difference; by the divisor `valid` the mean is that of the others.
 //
 //   3 samples, one ignored, valid     each of the other two counts 3/2, so that the mean over 3 is theirs over 2
 //
-// A hit is a label of which fewer than top_k classes have a larger score, or an equal one in front of it. Where a score is
-// NaN there is none.
+// A hit is a label of which fewer than top_k classes have a larger score, or an equal one in front of it. Where a score
+// is NaN there is none.
 #pragma once
 
 #include <cmath>
