@@ -116,15 +116,15 @@ TEST_CASE("under_eager_a_refresh_that_is_only_due_goes_ahead_of_the_push") {
   const auto thread = thread_with(5, 50, 7);
   const auto due = pull_with_push(kEagerAlways, Clock(8), Threshold::infinite(), thread, process_with(5, 50));
   CHECK(due.send);
-  CHECK(due.ahead);
+  CHECK(due.before_push);
   CHECK(due.min_version == Version(0));  // whatever exists
   // With slack under a finite threshold, too; at the bound the next clock requires what does not exist yet.
-  CHECK(pull_with_push(kEagerAlways, Clock(8), Threshold(4), thread, process_with(5, 50)).ahead);
+  CHECK(pull_with_push(kEagerAlways, Clock(8), Threshold(4), thread, process_with(5, 50)).before_push);
   const auto required = pull_with_push(kEagerAlways, Clock(8), Threshold(3), thread, process_with(5, 50));
   CHECK(required.send);
-  CHECK_FALSE(required.ahead);
+  CHECK_FALSE(required.before_push);
   const FreshnessRules never{ApplyMode::kEager, std::nullopt};
-  CHECK_FALSE(pull_with_push(never, Clock(8), Threshold(4), thread, process_with(5, 50)).ahead);
+  CHECK_FALSE(pull_with_push(never, Clock(8), Threshold(4), thread, process_with(5, 50)).before_push);
 }
 
 TEST_CASE("behind_the_push_a_refresh_that_is_only_due_waits_for_the_grant_no_more_than_ahead") {
@@ -139,7 +139,7 @@ TEST_CASE("behind_the_push_a_refresh_that_is_only_due_waits_for_the_grant_no_mor
     // At the bound it comes with the grant, wherever others would go.
     const auto required =
         pull_with_push(ahead ? kEagerAlways : behind, Clock(8), Threshold(3), thread, process_with(5, 50));
-    CHECK((required.send && !required.answered_at_once && !required.ahead));
+    CHECK((required.send && !required.answered_at_once && !required.before_push));
   }
 }
 
