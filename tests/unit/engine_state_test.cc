@@ -1,5 +1,4 @@
-// What a checkpoint holds of the core, and how a run goes on from it: what the random runs of
-// tests/sim/resume_test.cc do not spell out.
+// What a checkpoint holds of the core, and how a run goes on from it: what tests/sim/resume_test.cc does not spell out.
 #include "common/sync/engine_state.h"
 
 #include <catch2/catch.hpp>
@@ -180,8 +179,8 @@ TEST_CASE("a_run_that_only_skips_fails_and_one_that_skips_less_does_not") {
   std::string why;
   for (std::uint32_t node = 0; why.empty() && more < 20; node = (node + 1) % 3, ++more) why = failed(node);
   CHECK(why ==
-        "11 of the last 20 gradients were skipped (train.on_nan: skip), more than train.skips_max "
-        "allows; the last: not finite: loss");
+        "11 of the last 20 gradients were skipped (train.on_nan: skip), "
+        "more than train.skips_max allows; the last: not finite: loss");
   CHECK(cast.engine().stopping());
 }
 
