@@ -405,8 +405,8 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
     INFO(same);
     CHECK(fingerprint(loaded(base, {same})) == expected);
   }
-  const std::string emulated = base + "\nemulate: {base_step: 1s}";
-  CHECK(fingerprint(loaded(emulated, {"emulate.cores=9"})) == fingerprint(loaded(emulated)));
+  const std::string paced = base + "\nemulate: {base_step: 1s}";
+  CHECK(fingerprint(loaded(paced, {"emulate.cores=9"})) == fingerprint(loaded(paced)));
   for (const char* other :
        {"run.seed=2", "cluster.nodes=3", "cluster.threads_per_node=2", "sync.policy=ssp", "sync.combine=each",
         "train.batch_size=64", "train.optimizer.lr=0.02", "data.augment=true", "run.max_seconds=1h",
