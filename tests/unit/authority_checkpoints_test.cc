@@ -125,12 +125,13 @@ TEST_CASE(
   config.sync.combine = CombineMode::kEach;
   const bool eager = GENERATE(true, false);
   config.sync.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
-  Run run(config);
-  std::vector<std::string> warnings;
-  run.keep(LogLevel::kWarn, warnings);
+  SavingRun run(config);
+  run.keep(LogLevel::kWarn, run.warnings);
   run.authority->save_checkpoint();
-  REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings[0], Contains(eager ? "none is saved" : "is saved"));
+  REQUIRE(run.warnings.size() == 1);
+  CHECK_THAT(run.warnings[0], Contains(eager ? "none is saved" : "the next version 0 is saved"));
+  run.train(0, 1);
+  CHECK(run.versions_to_save() == (eager ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{1}));
 }
 
 TEST_CASE("the manifest says what the run goes on from: versions, the core's state, the record, time") {
