@@ -337,7 +337,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"run: {trace_events: 1000}",
             "run.trace_events: nobody reads it, got 1000, expected run.trace: true"},
            {"cluster: {etcd_prefix: mine}",
-            "cluster.etcd_prefix: nobody reads it, got mine, expected cluster.etcd"},
+            "cluster.etcd_prefix: nobody reads it, got \"mine\", expected cluster.etcd"},
            {"emulate: {cores: 4}", "emulate.cores: nobody reads it, got 4, expected a base_step"},
            {"train: {precision: tf32}",
             "train.precision: only a GPU has it, got tf32 with device: cpu, expected fp32 or bf16, or device: cuda"},

@@ -64,7 +64,7 @@ TEST_CASE("a loop that stands still is not healthy") {
   CHECK(asked.get("/healthz", "", Ticks(1) + HttpAnswers::kHealthy).code == 200);
   const HttpAnswer late = asked.get("/healthz", "", Ticks(1) + HttpAnswers::kHealthy + 100ms);
   CHECK(late.code == 503);
-  CHECK_THAT(*late.body, Contains("has said nothing for 10.1 s"));
+  CHECK_THAT(*late.body, Contains("has not moved for 10.1 s"));
 }
 
 TEST_CASE("many readers of the data read the run directory once for each state") {

@@ -143,7 +143,7 @@ TEST_CASE("a decision that waits for a released version to leave names who reads
   s.decide(1, /*retain=*/true);
   s.send(Peer::of(kAuthority), wire::DiscardGradient{WorkerId(1, 0), Clock(1)});
   CHECK(s.waits() ==
-        WaitTexts{"decision 1 and 1 behind it wait for a released version to leave: node 0 (last seen "
+        WaitTexts{"decision 1 and 1 after it wait for a released version to leave: node 0 (last seen "
                   "0.4 s ago) has 2 pieces to read"});
   s.sent.clear();
   REQUIRE(s.service->on_replies_sent().is_ok());

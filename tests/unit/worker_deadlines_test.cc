@@ -138,7 +138,7 @@ TEST_CASE("a node says what its workers wait for: once for each reason") {
   push.reset();
   w.watch.reported(1, Clock(7), w.now);
   CHECK(texts() ==
-        std::vector<std::string>{"worker 2.0 waits for its grant of clock 8: server shard 0 has said nothing "
+        std::vector<std::string>{"worker 2.0 waits for its grant of clock 8: server shard 0 has sent nothing "
                                  "since the report of clock 7; so do 1 more of this node"});
   w.watch.held(held_for_third(), w.now);
   REQUIRE(texts().size() == 2);

@@ -275,7 +275,7 @@ TEST_CASE("what does not continue its answer is refused, with what was expected"
   refused(f.piece(ticket, 0, 2, 1, {1, 2}, false), "at 1, expected at 0 of 3");
   refused(f.piece(ticket, 0, 2, 0, {1, 2, 3, 4}, true), "4 floats at 0");
   refused(f.piece(ticket, 0, 2, 0, {1, 2}, true), "end with 2 floats");
-  refused(f.piece(ticket, 0, 3, 2, {3}, true), "revision 3 behind pieces of revision 2");
+  refused(f.piece(ticket, 0, 3, 2, {3}, true), "revision 3 after pieces of revision 2");
   refused(
       f.pulls.accept(ShardId(1), wire::Parameters{ticket, ShardId(0), Version(2), Revision(2), 0, true, {}},
                      {}, Ticks()),
