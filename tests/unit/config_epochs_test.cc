@@ -185,7 +185,7 @@ TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key")
            {{"data.kind=synthetic", "train.total_iterations=128000"},
             "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples an epoch has is not known, "
             "got no data.train_samples, expected data.train_samples, as many as `paceline data "
-            "synthesize` has said"},
+            "synthesize` has printed"},
            {{"sync.policy=asp", "train.share=pool"},
             "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples a version has is not "
             "known, "
