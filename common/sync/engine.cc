@@ -140,7 +140,7 @@ void Engine::advance_version() {
   close_without_late();
   const auto version_due = [this] {
     const bool nobody = run_->clocks.empty();
-    const bool is_done = iterations_applied() + iterations_skipped() >= run_->config.total_iterations;
+    const bool is_done = updates_->iterations() >= run_->config.total_iterations;
     if (nobody && (is_done || updates_->apply_mode() == ApplyMode::kVersioned)) return highest_;
     const Clock version(updates_->version().value);
     if (nobody) return updates_->is_beyond_version() ? version.next() : version;

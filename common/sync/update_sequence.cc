@@ -27,6 +27,7 @@ void UpdateSequence::resume(const EngineState& state) {
   revision_ = version_begins_ = state.revision;
   waiting_ = PendingGradients(Clock(version_.value));
   skipped_ = state.skipped;
+  version_begins_iterations_ = iterations();
   lpr_.resume(version_, state.lpr);
   apply_ = apply_of_stage();
 }
@@ -78,6 +79,7 @@ bool UpdateSequence::advance(Clock clock) {
     if (closed.metric.samples > 0) lpr_.add(Clock(version_.value - 1), closed.metric);
     apply(std::move(closed));
     version_begins_ = revision_;
+    version_begins_iterations_ = iterations();
     run_.step.emit(VersionAdvanced{version_});
     const std::size_t stage = run_.policy->stage();
     advance_policy();

@@ -36,8 +36,12 @@ class UpdateSequence {
   Revision revision() const { return revision_; }
   Version begins() const { return begins_; }  // that this generation began with: nobody has anything older
   Revision version_begins() const { return version_begins_; }  // the first of version()
-  // More is applied than when version() was reached, or is about to be.
-  bool is_beyond_version() const { return revision_ > version_begins_ || !arrived_.empty(); }
+  // Eager: that are applied, are about to be, or have no gradient; and whether more are than when version() was
+  // reached.
+  std::int64_t iterations() const {
+    return revision_.value + skipped_ + static_cast<std::int64_t>(arrived_.contributors.size());
+  }
+  bool is_beyond_version() const { return iterations() > version_begins_iterations_; }
   // How gradients are applied from here on.
   ApplyMode apply_mode() const { return apply_; }
   // Iterations that closed without a gradient.
@@ -78,6 +82,7 @@ class UpdateSequence {
   Version version_;
   Revision revision_;
   Revision version_begins_;
+  std::int64_t version_begins_iterations_ = 0;
   std::int64_t skipped_ = 0;
 };
 

@@ -67,6 +67,13 @@ void Checkpoints::begin(Manifest manifest, Ticks now) {
   begun_at_ = now;
 }
 
+bool Checkpoints::due_at_stop(Version version, Ticks now) {
+  if (!is_owed(version)) return schedule_.reached_last(version, now);
+  log_.warn("version " + to_string(version) + " is not saved once more: shard " + to_string(owing_.front()) +
+            " still owes its file of it");
+  return false;
+}
+
 Status Checkpoints::on(ShardId from, const wire::Saved& saved, Ticks now) {
   if (saved.shard != from) {
     return invalid_argument("checkpoint from shard " + to_string(from) + " in the name of shard " +

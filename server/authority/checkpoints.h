@@ -62,9 +62,7 @@ class Checkpoints {
     return !is_owed(version) && schedule_.reached(version, now, evaluated && keep_best_);
   }
   // The same of the last state of a run that is stopped, which is always due, if it is not saved yet.
-  [[nodiscard]] bool due_at_stop(Version version, Ticks now) {
-    return !is_owed(version) && schedule_.reached_last(version, now);
-  }
+  [[nodiscard]] bool due_at_stop(Version version, Ticks now);
   // `manifest` of the state after that decision, but for what is the same in all of this run's, and without
   // the shards' files.
   void begin(Manifest manifest, Ticks now);

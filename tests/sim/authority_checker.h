@@ -153,7 +153,8 @@ class AuthorityChecker {
   std::int64_t next_iteration_ = 0;
   std::set<std::int64_t> returned_;
   Clock highest_;
-  bool stays_ = false;  // the version, of an eager run that is stopped
+  bool stays_ = false;                    // the version, of an eager run that is stopped
+  std::optional<Version> eager_version_;  // after the last event, if gradients are applied on arrival
   Version version_;
   Threshold threshold_, largest_threshold_;
   std::map<std::int64_t, Metric> windows_;

@@ -14,6 +14,7 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
   if (rejection_due_) violation("a wrong event was accepted");
   rejection_due_ = false;
   if (begun_) check_stage();
+  eager_version_ = eager_ ? std::optional(version_) : std::nullopt;
   if (!begun_ || finished_) return;
   if (!discard_due_.empty()) violation("a gradient that is not whole was not discarded");
   if (threshold_step_due_.value_or(0) != 0) violation("the threshold should have moved");
@@ -329,6 +330,12 @@ void AuthorityChecker::check(const AllFinished& a) {
   complete_end_ = a.reason == EndReason::kComplete;
   if (anybody_live()) violation("ended while somebody is live");
   if (applied_ != complete_) violation("ended with whole gradients that are not applied");
+  // Eager, who was ahead of the slowest has one version for all that it did, unless nothing is left to do.
+  const bool is_done = completed_iterations_ >= config_.total_iterations;
+  if (eager_version_ &&
+      (is_done ? version_.value != highest_.value : version_.value > eager_version_->value + 1)) {
+    violation("ended at version " + to_string(version_) + ", was at " + to_string(*eager_version_));
+  }
   finished_ = true;
 }
 

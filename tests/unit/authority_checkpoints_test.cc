@@ -317,11 +317,16 @@ TEST_CASE(
   run.save(0, 1);
   run.pass(Checkpoints::kLeases * run.config.cluster.lease + 1s);
   run.errands.do_all(run.now);
+  run.keep(LogLevel::kWarn, run.warnings);
   const bool answers = GENERATE(false, true);
   if (answers) run.send(kShard1, wire::Saved{ShardId(1), Version(1), {5, 2}, ""});
   run.authority->lost(kNode0, "silent for 10.2 s", run.now);
   run.authority->lost(kNode1, "silent for 10.2 s", run.now);
   CHECK(run.versions_to_save() == std::vector<std::int64_t>(answers ? 2 : 1, 1));
+  const auto is_said = [](const std::string& line) {
+    return line == "version 1 is not saved once more: shard 1 still owes its file of it";
+  };
+  CHECK(std::count_if(run.warnings.begin(), run.warnings.end(), is_said) == (answers ? 0 : 1));
   run.save(1);
   CHECK(run.complete().size() == (answers ? 1 : 0));
   run.answer_model();
