@@ -111,7 +111,7 @@ std::optional<TimeSplit> split_of(const RunGroup& group) {
 
 // The histograms of the file, with the mean and the maximum that the summary has of the numbers themselves.
 void add(StalenessCounts& all, const std::vector<WorkerStaleness>& workers,
-         StalenessCounts WorkerStaleness::*unit, const StalenessSum& exact) {
+         StalenessCounts WorkerStaleness::* unit, const StalenessSum& exact) {
   StalenessCounts run;
   for (const WorkerStaleness& worker : workers) merge(run, worker.*unit);
   run.sum = std::llround(exact.mean * static_cast<double>(run.count));

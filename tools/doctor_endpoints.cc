@@ -275,9 +275,10 @@ Finding bind_http(const std::string& address) {
   const Status bound = try_address(endpoint);
   if (bound.is_ok()) return {"run.http", CheckVerdict::kOk, address + " can be listened at", ""};
   const auto who = who_listens_on_port(address_of(endpoint).port);
-  return {"run.http", CheckVerdict::kFailed,
-          "cannot listen at " + address + ": " + bound.message() + (who ? ": " + *who + " listens there" : ""),
-          "end that process, or choose another address in run.http"};
+  return {
+      "run.http", CheckVerdict::kFailed,
+      "cannot listen at " + address + ": " + bound.message() + (who ? ": " + *who + " listens there" : ""),
+      "end that process, or choose another address in run.http"};
 }
 
 Finding not_reached(const std::string& check, const std::string& endpoint, const std::string& why) {

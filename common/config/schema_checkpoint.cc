@@ -35,13 +35,13 @@ void add_checkpoint(Schema& schema) {
            .effect = "How many whole ones stay on disk; older ones are removed once a new one is whole.",
            .trade_off = "2 survives a newest one that is found broken; each takes the disk of the model and "
                         "its optimizer state."}));
-  keys.push_back(
-      row(PACELINE_FIELD(checkpoint.keep_best), whole(0, 1), Scope::kOneDaemon,
-          {.unit = "checkpoints",
-           .effect = "1: each version that is evaluated is saved, too, and the one with the best test accuracy "
-                     "stays beside the newest; the file checkpoint/best names it.",
-           .trade_off = "A checkpoint for each evaluation (train.eval_every_clocks), and the disk of one "
-                        "more."}));
+  keys.push_back(row(
+      PACELINE_FIELD(checkpoint.keep_best), whole(0, 1), Scope::kOneDaemon,
+      {.unit = "checkpoints",
+       .effect = "1: each version that is evaluated is saved, too, and the one with the best test accuracy "
+                 "stays beside the newest; the file checkpoint/best names it.",
+       .trade_off = "A checkpoint for each evaluation (train.eval_every_clocks), and the disk of one "
+                    "more."}));
 }
 
 }  // namespace paceline::config

@@ -20,7 +20,8 @@ class SkipWatch {
  public:
   // No `most`: nothing is ever too much.
   SkipWatch(std::optional<double> most, std::int64_t total_iterations)
-      : most_(most), last_(static_cast<std::size_t>(std::clamp<std::int64_t>(total_iterations / 4, 10, 100))) {}
+      : most_(most),
+        last_(static_cast<std::size_t>(std::clamp<std::int64_t>(total_iterations / 4, 10, 100))) {}
 
   // An iteration is done. True: too many of the last ones were skipped.
   bool add(bool skipped) {

@@ -33,7 +33,8 @@ class AcceptedAt {
     socklen_t size = sizeof name;
     if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) != 0) return false;  // no socket
     if (!tcp_) return name.ss_family == AF_UNIX && size > offsetof(sockaddr_un, sun_path);
-    if (name.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&name)->sin6_port) == port_;
+    if (name.ss_family == AF_INET6)
+      return ntohs(reinterpret_cast<const sockaddr_in6*>(&name)->sin6_port) == port_;
     return name.ss_family == AF_INET && ntohs(reinterpret_cast<const sockaddr_in*>(&name)->sin_port) == port_;
   }
 

@@ -12,7 +12,7 @@ bool has_payload(const Outgoing& message) { return !message.payload.empty(); }
 
 }  // namespace
 
-std::int64_t TrafficCounters::*counter_of(const Body& body) {
+std::int64_t TrafficCounters::* counter_of(const Body& body) {
   if (std::holds_alternative<Push>(body)) return &TrafficCounters::push_bytes;
   const bool parameters = std::holds_alternative<Parameters>(body) || std::holds_alternative<Unchanged>(body);
   return parameters ? &TrafficCounters::parameter_bytes : &TrafficCounters::other_bytes;

@@ -18,8 +18,8 @@ enum class Reach { kAccepted, kRefused, kUnreachable, kUnknownName, kSilent };
 
 struct Reachability {
   Reach how = Reach::kSilent;
-  std::string address = {};  // in numbers, without brackets; empty: ipc, or an unknown name
-  std::string reason = {};   // the system's words; empty: accepted
+  std::string address = {};              // in numbers, without brackets; empty: ipc, or an unknown name
+  std::string reason = {};               // the system's words; empty: accepted
   std::chrono::nanoseconds found_in{0};  // the name
   std::chrono::nanoseconds took{0};      // the connection, or its failure
 };

@@ -27,7 +27,7 @@ struct Manifest {
   Revision revision;
   std::int64_t decisions = 0;  // of every shard's file
   std::uint64_t layout_hash = 0;
-  std::uint64_t fingerprint = 0;         // of the configuration, AgreedBy::kRun (common/config/load.h)
+  std::uint64_t fingerprint = 0;           // of the configuration, AgreedBy::kRun (common/config/load.h)
   std::vector<std::string> settings = {};  // and by key; empty: of an older version
   std::optional<std::uint64_t> data_fingerprint = {};  // of the nodes' data; none: of an older version
   std::vector<FileDigest> shards;  // by shard; their names follow from their numbers (folder.h)

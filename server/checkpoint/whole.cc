@@ -20,12 +20,8 @@ Result<WholeCheckpoint> read_whole_checkpoint(const std::filesystem::path& folde
   PACELINE_ASSIGN_OR_RETURN(whole.manifest, read_manifest(folder / "manifest", *id));
   for (std::uint32_t k = 0; k < whole.manifest.shards.size(); ++k) {
     const std::filesystem::path path = folder / ("shard-" + std::to_string(k));
-    const ShardFileWanted wanted{*id,
-                                 whole.manifest.fingerprint,
-                                 ShardId(k),
-                                 whole.manifest.layout_hash,
-                                 {},
-                                 whole.manifest.shards[k]};
+    const ShardFileWanted wanted{*id, whole.manifest.fingerprint, ShardId(k), whole.manifest.layout_hash,
+                                 {},  whole.manifest.shards[k]};
     const auto file = read_shard_file(path, wanted, kBlockFloats);
     if (file.status().code() == StatusCode::kNotFound) {
       return not_found(file.status().message() +

@@ -21,7 +21,8 @@ struct ResumedPlan {
   std::uint64_t timing = 0;  // the seed of all that depends on time
   sync::EngineConfig config;
   int crashes = 0;
-  int stops = 0;  // of the crashes at most so many are stops in order, whose last version the run goes on from
+  int stops =
+      0;  // of the crashes at most so many are stops in order, whose last version the run goes on from
   bool losses = false;
   double nan_chance = 0.0;
 };

@@ -52,7 +52,9 @@ TEST_CASE("a socket that nobody serves is no obstacle, and stays where it is") {
   using boost::asio::local::stream_protocol;
   Patient p;
   boost::asio::io_context io;
-  { const stream_protocol::acceptor left(io, stream_protocol::endpoint(p.endpoint().substr(6))); }
+  {
+    const stream_protocol::acceptor left(io, stream_protocol::endpoint(p.endpoint().substr(6)));
+  }
   REQUIRE(fs::is_socket(p.folder / "0"));
   CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kOk);
   CHECK(fs::is_socket(p.folder / "0"));

@@ -240,7 +240,7 @@ TEST_CASE(
     const Finding clocks = p.finding("clocks");
     CHECK(clocks.verdict == CheckVerdict::kOk);
     CHECK(clocks.detail == "the clock of who answers at " + authority.address() +
-                             " (run.http, whole seconds) agrees with this machine's");
+                               " (run.http, whole seconds) agrees with this machine's");
   }
   SECTION("it is ahead, or behind") {
     const int hours = GENERATE(2, -2);
@@ -249,7 +249,8 @@ TEST_CASE(
     const Finding clocks = p.finding("clocks");
     CHECK(clocks.verdict == CheckVerdict::kWarning);
     // By less than 2 h, since seconds are whole and the answer was made a moment ago.
-    CHECK_THAT(clocks.detail, Contains(hours > 0 ? " is +7" : " is -7") && EndsWith(" s from this machine's"));
+    CHECK_THAT(clocks.detail,
+               Contains(hours > 0 ? " is +7" : " is -7") && EndsWith(" s from this machine's"));
     CHECK_THAT(clocks.advice, StartsWith("set the clocks (NTP)"));
   }
   SECTION("nobody answers yet, and all is on this machine") {

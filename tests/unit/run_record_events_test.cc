@@ -154,7 +154,9 @@ TEST_CASE("the_names_of_event_files_grow_though_the_clock_goes_back") {
   Sessions run;
   const std::string future = "events.out.tfevents.9000000000.000001";
   std::ofstream(run.folder.path() / future) << "no record";
-  { RunRecord resumed = run.begin(20); }
+  {
+    RunRecord resumed = run.begin(20);
+  }
   REQUIRE(run.names().size() == 2);
   CHECK(run.names()[0] == future);
   CHECK(std::filesystem::file_size(run.folder.path() / future) == 9);  // it is nobody's, and stays

@@ -169,7 +169,8 @@ TEST_CASE("a name leads to IPv4 where it can, and an address in brackets to IPv6
   CHECK(resolve("tcp://localhost:5555").value() == "tcp://127.0.0.1:5555");
   CHECK(resolve("tcp://[::1]:5555").value() == "tcp://[::1]:5555");
   CHECK(needs_ipv6("tcp://[::1]:5555"));
-  for (const char* other : {"tcp://localhost:1", "tcp://127.0.0.1:1", "ipc://path", "tcp://*:1", "nonsense"}) {
+  for (const char* other :
+       {"tcp://localhost:1", "tcp://127.0.0.1:1", "ipc://path", "tcp://*:1", "nonsense"}) {
     CHECK_FALSE(needs_ipv6(other));
   }
 }

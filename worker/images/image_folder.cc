@@ -68,8 +68,7 @@ class Sorter {
   // As the list says, in whose order the files are.
   Status add(const FolderIndex& index, const fs::path& folder, const std::vector<ListedPicture>& listed,
              ImageList& list) {
-    return add_with(
-        index, folder, [&](std::size_t i) { return listed[i].label; }, list, nullptr);
+    return add_with(index, folder, [&](std::size_t i) { return listed[i].label; }, list, nullptr);
   }
 
  private:

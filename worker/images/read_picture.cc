@@ -36,7 +36,7 @@ Result<std::size_t> size_of(const Descriptor& open, const std::filesystem::path&
     Status fault = file_error("open", file, error);
     return is_ours ? resource_exhausted(fault.message()) : fault;
   }
-  struct stat about {};
+  struct stat about{};
   if (::fstat(open.get(), &about) != 0) return file_error("read", file, errno);
   if (!S_ISREG(about.st_mode)) return unavailable("cannot read " + file.string() + ": it is no regular file");
   const auto size = static_cast<std::size_t>(about.st_size);

@@ -11,6 +11,7 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
 
 }  // namespace
 
-extern const LayerRule kRule{.default_name = "euclidean_loss", .inputs_max = 2, .is_loss = true, .infer = infer};
+extern const LayerRule kRule{
+    .default_name = "euclidean_loss", .inputs_max = 2, .is_loss = true, .infer = infer};
 
 }  // namespace paceline::layers::euclidean_loss
