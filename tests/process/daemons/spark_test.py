@@ -226,7 +226,11 @@ class Spark(ForeignTest):
     def test_the_end_of_the_driver_is_the_server_s(self):
         self.assertEqual(self.output_of("is_killed"), "")
         self.assertEqual(self._ended["local"][0], -9)
-        summary = json.loads((self._shared / "local/is_killed/summary.json").read_text(encoding="utf-8"))
+        written = self._shared / "local/is_killed/summary.json"  # under that name when it is whole; the server ends by itself
+        with harness.FolderWatch(written.parent) as watch:
+            while not written.exists():
+                watch.wait(str(written))
+        summary = json.loads(written.read_text(encoding="utf-8"))
         self.assertEqual(summary["status"], "stopped")
 
     def test_rows_are_dealt_out_evenly(self):
