@@ -23,8 +23,8 @@ class BadPictures;   // worker/images/image_samples.h
 class EncodedCache;  // worker/images/encoded_cache.h
 class ImageList;     // worker/images/image_list.h
 
-// Whether run.out is made where the index of pictures can lie nowhere else: by a node of the run, and not by who only
-// looks.
+// Whether run.out is made where the index of pictures can lie nowhere else: by a node of the run and by a
+// program's data, which the run may follow, and not by who only looks.
 enum class RunFolder { kMayBeMade, kAsItIs };
 
 // Thread: any after construction, but for warn_to().

@@ -53,7 +53,6 @@ bool on_gpus(const RunConfig& c) { return c.train.device == Device::kCuda; }
 bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
 bool traces(const RunConfig& c) { return c.run.trace; }
 bool has_etcd(const RunConfig& c) { return !c.cluster.etcd.empty(); }
-bool emulates(const RunConfig& c) { return c.emulate.base_step.has_value(); }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
 bool measures(const RunConfig& c) { return reduces(c) && c.exchange.algorithm == schedule::Algorithm::kAuto; }
@@ -175,7 +174,6 @@ const Reader kReaders[] = {
     {"data.subtract_values", subtracts_values, "subtract: values"},
     {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine, ScheduleKind::kPoly>,
      "kind: cosine or poly"},
-    {"emulate.cores", emulates, "a base_step"},
     {"emulate.jitter_spread", jitters, "a jitter"},
     {"simulate.compute.cv", varies, "distribution: normal, lognormal or gamma"},
     {"simulate.compute.shape", is_pareto, "distribution: pareto"},

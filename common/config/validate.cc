@@ -391,12 +391,14 @@ void check_emulation(Validator& validator, const RunConfig& c) {
   const EmulateSection& emulate = c.emulate;
   const std::size_t factors = emulate.slowdown.size();
   check_one_or_each(validator, c, "emulate.slowdown", factors, "factor");
-  // `base_step: null` says that emulation is off on purpose; a slowdown or jitter alone is a forgotten
-  // base_step.
+  // `base_step: null` says that emulation is off on purpose; a slowdown alone is a forgotten base_step.
   const bool forgotten = !emulate.base_step && !validator.given().has("emulate.base_step");
-  const std::string expected = "base_step: a duration, or base_step: null to switch emulation off";
-  validator.refuse_if(forgotten && factors > 0, {"emulate.slowdown"},
-                      "a slowdown without emulate.base_step emulates nothing", "no base_step", expected);
+  const auto check_alone = [&](bool is_alone, const char* key, const std::string& what) {
+    validator.refuse_if(forgotten && is_alone, {key}, what + " without emulate.base_step emulates nothing",
+                        "no base_step", "base_step: a duration, or base_step: null to switch emulation off");
+  };
+  check_alone(factors > 0, "emulate.slowdown", "a slowdown");
+  check_alone(emulate.cores != EmulateSection().cores, "emulate.cores", "a number of cores");
   const double limit =
       emulate.jitter == JitterKind::kUniform || emulate.jitter == JitterKind::kExponential ? 1.0 : 3.0;
   const bool too_wide = emulate.jitter_spread > limit ||
@@ -405,8 +407,7 @@ void check_emulation(Validator& validator, const RunConfig& c) {
       too_wide, {"emulate.jitter_spread", "emulate.jitter"},
       std::string("too wide for jitter: ") + name_of(emulate.jitter), real({}).write(emulate.jitter_spread),
       emulate.jitter == JitterKind::kUniform ? "below 1, so that no factor is 0" : "at most 1");
-  validator.refuse_if(forgotten && emulate.jitter != JitterKind::kNone, {"emulate.jitter"},
-                      "a jitter without emulate.base_step emulates nothing", "no base_step", expected);
+  check_alone(emulate.jitter != JitterKind::kNone, "emulate.jitter", "a jitter");
 }
 
 // A threshold under bsp would be silently ignored; better to say so.

@@ -21,7 +21,9 @@ def given_keys(keys: Iterable[str], config: str, overrides: Sequence[str]) -> Se
     """Those of `keys` that the run's file or command line says, in whichever section. The library says values, and not whether they
     are defaults."""
     with open(config, encoding="utf-8") as file:
-        texts = [re.sub(r"(^|\s)#.*", "", file.read()), *overrides_of(config, overrides)]
+        texts = [re.sub(r"(^|\s)#.*", "", file.read())]
+    # Of an override's value only a mapping has keys.
+    texts += [re.sub(r"\A([^=]*=)(?!\s*(?:\{|null)).*", r"\1", each, flags=re.DOTALL) for each in overrides_of(config, overrides)]
     return {key for key in keys if any(re.search(rf"\b{key}\b[\"']?\s*[:=](?!\s*null)", text) for text in texts)}
 
 

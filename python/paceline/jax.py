@@ -71,6 +71,7 @@ class Attached:
                  overrides, existing, hang_timeout):
         self._local_steps, self._taken = _outer.local_steps_of(mode, local_steps), 0
         self._server_side, self._on_resume = mode == "server", on_resume
+        self._ahead = 0  # steps that a loaded state has beyond those of the clock
         self._samples = 0
         self._measured: list = []  # (loss, correct, samples) of the round's mini-batches; a loss may still be under way on its device
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
@@ -79,6 +80,9 @@ class Attached:
                    *(_of_each(what, given, params, (int, float, np.number), "a number") for what, given in
                      (("lr_factor", lr_factor), ("decay_factor", decay_factor))),
                    _of_each("role", role, params, str, "'weight', 'bias' or 'norm'")]
+        wrong = next((each for each in factors[3] if each not in ("weight", "bias", "norm")), None)
+        if wrong is not None:
+            raise ValueError(f"role: got {wrong!r}, expected 'weight', 'bias' or 'norm' for each leaf")
         if not any(factors[0]):
             raise ValueError("trainable: got no leaf that is, expected at least one")
         if not self._server_side and any(each != 1 for each in (*factors[1], *factors[2])):
@@ -128,8 +132,8 @@ class Attached:
     @property
     def steps(self) -> int:
         """Mini-batches that this node has taken, those of its clocks and, with local steps, since: where the loop's data goes on, also
-        after a resume."""
-        return self.clock * self._local_steps + self._taken
+        after a resume, once its state is loaded."""
+        return self.clock * self._local_steps + self._ahead + self._taken
 
     @property
     def samples(self) -> int:
@@ -169,11 +173,11 @@ class Attached:
 
     def state_dict(self, state: Any) -> dict:
         """`state`, a pytree of arrays that no checkpoint of the servers has, as the optimizer's, in memory of NumPy's: {"clock",
-        "over", "names", "leaves"}. To be kept whenever run.clock has changed: after a resume run.clock says which one is needed.
+        "steps", "over", "names", "leaves"}. To be kept whenever run.clock has changed: after a resume run.clock says which one is needed.
         Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
         leaves, _ = jax.tree_util.tree_flatten_with_path(state)
-        return {"clock": self.clock, "over": self.over, "names": [jax.tree_util.keystr(path) for path, _ in leaves],
+        return {"clock": self.clock, "steps": self.steps, "over": self.over, "names": [jax.tree_util.keystr(path) for path, _ in leaves],
                 "leaves": [np.array(leaf) for _, leaf in leaves]}
 
     def load_state_dict(self, saved: dict, state: Any) -> Any:
@@ -191,6 +195,7 @@ class Attached:
             if one != expected:
                 raise ValueError(f"load_state_dict(): got a state with {one} where this one has {expected}, expected the same tree")
         self._resumed.was_loaded()
+        self._ahead = max(saved.get("steps", saved["clock"] * self._local_steps) - self.clock * self._local_steps, 0)
         return jax.tree_util.tree_unflatten(tree, [jax.numpy.asarray(leaf.copy()) for leaf in saved["leaves"]])
 
     def close(self) -> None:

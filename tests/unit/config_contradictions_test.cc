@@ -338,7 +338,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "run.trace_events: nobody reads it, got 1000, expected run.trace: true"},
            {"cluster: {etcd_prefix: mine}",
             "cluster.etcd_prefix: nobody reads it, got \"mine\", expected cluster.etcd"},
-           {"emulate: {cores: 4}", "emulate.cores: nobody reads it, got 4, expected a base_step"},
+           {"emulate: {cores: 4}", "emulate.cores: a number of cores without emulate.base_step"},
            {"train: {precision: tf32}",
             "train.precision: only a GPU has it, got tf32 with device: cpu, expected fp32 or bf16, or device: cuda"},
            {"train: {precision: fp16, on_nan: skip}", "train.precision: only a GPU has it, got fp16 with device: cpu"},
@@ -395,7 +395,7 @@ TEST_CASE("a_key_that_nobody_reads_is_accepted_at_its_default_and_where_emulatio
   for (const char* text :
        {"train: {optimizer: {kind: sgd, momentum: 0.9, beta1: 0.9}}",
         "train: {optimizer: {kind: sgd, weight_decay: 0.1, decoupled: true}}",
-        "emulate: {base_step: null, jitter: lognormal, jitter_spread: 0.5, slowdown: [2]}"}) {
+        "emulate: {base_step: null, cores: 8, jitter: lognormal, jitter_spread: 0.5, slowdown: [2]}"}) {
     INFO(text);
     CHECK(parse_config(text, "run.yaml", {}).is_ok());
   }

@@ -70,6 +70,29 @@ TEST_CASE("evaluate prints loss and accuracy of the final model over the whole t
              Catch::Contains("version 12 of layers: test loss 90.0000, accuracy 10.00 % of 40 samples"));
 }
 
+// Of a test set that is sorted by class the first samples would be of one.
+TEST_CASE("some samples are those of the run's own evaluations: spread over the test set") {
+  Run run;
+  run.config.train.eval_samples = 10;
+  std::ofstream(run.folder / "config.yaml") << to_yaml(run.config);
+  const std::filesystem::path test = std::filesystem::path(run.data) / "test_batch.bin";
+  const std::string records = read_file(test, std::size_t{1} << 20).value();
+  const std::size_t size = records.size() / 40;
+  std::string sorted;
+  for (std::size_t i = 0; i < 40; ++i) sorted += records.substr((i % 4 * 10 + i / 4) * size, size);
+  std::ofstream(test, std::ios::binary) << sorted;
+  REQUIRE(run.write().is_ok());
+  std::ostringstream out;
+  std::ostringstream err;
+  CHECK(evaluate({run.folder.path().string(), {}, {}}, out, err) == 0);
+  INFO(err.str());
+  CHECK_THAT(out.str(), Catch::Contains("test loss 90.0000, accuracy 10.00 % of 10 samples"));
+  const auto in_run =
+      make_network_tasks(run.config).value()->make_evaluator().value()->evaluate(run.model.parameters);
+  REQUIRE(in_run.is_ok());
+  CHECK((in_run->samples == 10 && in_run->correct == 1));
+}
+
 // The checkpoint of version 7, cut over two shards.
 void write_checkpoint(const Run& run) {
   const server::CheckpointFolder folder(run.folder.path(), fingerprint(run.config, AgreedBy::kRun));

@@ -40,7 +40,6 @@ class Attached:
         self._skipped = 0        # of those taken: without effect, as GradScaler has found an inf
         self._on_resume = on_resume
         self._samples = RoundSamples()
-        self._had_gradients = False  # backward() has come
         self._depth = 0          # of step(), which a subclass's may call again
         self._handles = []
         self._kept = []          # parameters and gradients, while step() does not see them
@@ -79,6 +78,7 @@ class Attached:
         samples: its size, else what model() was given since the last report(), by the first dimension of its first tensor, or where
         it was given none train.batch_size. correct: of them; None: nobody has counted.
         Calls of one round add up. Without any, the run's training loss is 0."""
+        self._samples.forget_thrown_away(self._tensors)
         self._samples.report(loss, correct, samples, self._unseen())
 
     @property
@@ -266,7 +266,7 @@ class Attached:
                               for t in self._tensors if t.trained]
 
     def _see_gradient(self, _):
-        self._had_gradients = True
+        self._samples.had_gradients = True
 
     def _count_samples(self, model, args, kwargs):
         if model is not self.model:  # a copy that shares its hooks
@@ -274,9 +274,7 @@ class Attached:
         self._depth = 0  # no step() is under way, though one may have raised
         if self.over or not (model.training and torch.is_grad_enabled()):  # over: the step after it does not happen
             return
-        if self._had_gradients and all(t.parameter.grad is None for t in self._tensors if t.trained):
-            self._had_gradients = False
-            self._samples.forget()  # of gradients that were thrown away, as where a GradScaler leaves a step out
+        self._samples.forget_thrown_away(self._tensors)
         self._samples.saw(args, kwargs)
 
     def _before_step(self, optimizer, args, kwargs):
@@ -445,7 +443,6 @@ class Attached:
     def _finish_round(self):
         loss, correct, samples = self._samples.of_round(self._unseen() * max(self._taken, 1))
         self.worker.finish(loss, correct=correct, samples=samples)
-        self._had_gradients = False
 
     def _unseen(self):
         """Samples of a mini-batch that model() was not given."""

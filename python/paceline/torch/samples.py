@@ -17,8 +17,15 @@ class RoundSamples:
     def forget(self) -> None:
         """Of the round; not of the position."""
         self._loss_sum, self._correct, self._reported = 0.0, 0, 0  # of report()
+        self._guessed = 0                                          # of what was reported, without having been seen
         self._samples, self._accounted = 0, 0                      # what model() was given; of it, reported
         self._traced[1] = 0
+        self.had_gradients = False  # backward() has come
+
+    def forget_thrown_away(self, tensors) -> None:
+        """Where gradients are gone without a step, as where a GradScaler leaves one out."""
+        if self.had_gradients and all(t.parameter.grad is None for t in tensors if t.trained):
+            self.forget()
 
     def count_on(self, device: torch.device) -> None:
         """Where compiled code counts."""
@@ -47,10 +54,13 @@ class RoundSamples:
         self._position = value
 
     def report(self, loss, correct: Optional[int], samples: Optional[int], unseen: int) -> None:
-        """unseen: how many a mini-batch has that model() was not given."""
+        """unseen: how many a mini-batch has, as far as is known, that model() was not given."""
         self._take_traced()
-        if samples is None:
-            samples = self._samples - self._accounted if self._samples > 0 else unseen
+        if samples is None and self._samples == 0:
+            samples = unseen
+            self._guessed += unseen
+        elif samples is None:
+            samples = self._samples - self._accounted
         self._accounted = self._samples
         samples = int(samples)
         self._reported += samples
@@ -60,13 +70,16 @@ class RoundSamples:
     def of_round(self, unseen: int) -> Tuple[float, Optional[int], int]:
         """Mean loss, correct ones and samples; and the next round begins. unseen: what it has if model() was given none."""
         self._take_traced()
+        samples = self._reported - self._guessed  # of a guess, as of a report() behind step(), none where model() was given some
         if self._samples == 0:
-            self._samples = self._reported or unseen
-            self._position += self._samples
-        said = (self._loss_sum / self._reported, self._correct) if self._reported else (0.0, None)
-        samples = self._reported or self._samples
+            samples = max(self._reported, unseen) if self._guessed or not self._reported else self._reported
+            self._position += samples
+        samples = samples or self._samples
+        loss, correct = (self._loss_sum / self._reported, self._correct) if self._reported else (0.0, None)
+        if self._guessed and correct is not None and correct > samples:
+            correct = None  # of more samples than were guessed
         self.forget()
-        return (*said, samples)
+        return loss, correct, samples
 
     def _take_traced(self):
         position, samples = self._traced.tolist()

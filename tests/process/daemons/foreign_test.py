@@ -102,7 +102,7 @@ class CLoop(ForeignTest):
                 arguments = (f"run.out={self.folder}/{policy[0]}", f"cluster.endpoints=['{self.endpoints[0]}']", *policy)
                 config = harness.SOURCE / "examples/c_loop/counting.yaml"
                 server = self.start(harness.BIN / "paceline-server", config, *arguments)
-                printed = self.folder / "printed.yaml"  # as Spark hands it to its tasks: with each key, those of a model too
+                printed = self.folder / "printed.yaml"  # as a run's config.yaml has it: with each key, those of a model too
                 printed.write_text(self.paceline("check-config", config, "--print", *arguments).stdout, encoding="utf-8")
                 nodes = [self.start(harness.BIN / "paceline-example-c-loop", printed, node) for node in range(2)]
                 self.assert_end_quietly((server, *nodes))

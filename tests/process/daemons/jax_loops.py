@@ -141,6 +141,8 @@ def local(config, node, kept, waits_at="-1", hook="hook"):
         saved = pickle.loads((kept / f"{node}-{run.clock}").read_bytes())
         for wrong in ({**saved, "clock": run.clock + 1}, {**saved, "names": saved["names"][::-1]}):
             refused(run.load_state_dict, wrong, state)
+        run.load_state_dict({**saved, "steps": saved["steps"] + 2}, state)  # as of a stopped asp run
+        assert run.steps == run.clock * local_steps + 2, run.steps
         state = run.load_state_dict(saved, state)
 
     def refused(call, *arguments):
@@ -215,6 +217,7 @@ def refused_trees(config, node):
     report("mask", attach, params, trainable=dict)
     report("frozen", attach, params, trainable={"w": False, "b": False})
     report("factor", attach, params, lr_factor={"w": "2", "b": 1})
+    report("role", attach, params, role={"w": "weight", "b": "buffer"})
     report("mode", attach, params, mode="servers")
     report("local", attach, params, local_steps=2)
     report("rates", attach, params, mode="worker", lr_factor={"w": 2.0, "b": 1.0})

@@ -106,6 +106,7 @@ class JaxLoop(ForeignTest):
                     r"mask: trainable: got <class 'dict'>, expected True or False for each leaf",
                     r"frozen: trainable: got no leaf that is, expected at least one",
                     r"factor: lr_factor: got '2', expected a number for each leaf",
+                    r"role: role: got 'buffer', expected 'weight', 'bias' or 'norm' for each leaf",
                     r"mode: mode: got 'servers', expected 'server' or 'worker'",
                     r"local: local_steps: got 2, expected 1, or more with mode='worker'",
                     r"rates: lr_factor, decay_factor: got some with mode='worker', expected none: .*",

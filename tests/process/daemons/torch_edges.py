@@ -151,6 +151,7 @@ def refused(config, node):
     import paceline.torch
     from paceline import _outer
     from paceline.torch import rules
+    from paceline.torch.attached import _DATA
     model = perceptron()
     optimizer = plain_sgd(model)
 
@@ -249,6 +250,9 @@ def refused(config, node):
         printed = []
         _outer.warn(types.SimpleNamespace(value={"train.optimizer.lr": rate}.get, warn=printed.append))
         print("outer:", rate, len(printed), *printed)
+    for override, is_data in (("cluster.endpoints=['tcp://data.lan:4000', 'tcp://big-data:4000']", False), ("data.path=p", True),
+                              ("data={path: p}", True), ("data.path=null", False), ("run.name=data: p", False)):
+        assert bool(rules.given_keys(config, [override], [_DATA])) == is_data, override
     report("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
     report("parallel", lambda: attach((inner := torch.nn.Sequential(torch.nn.DataParallel(model))), plain_sgd(inner)))
     report("parallel", lambda: attach(type("Mine", (torch.nn.DataParallel,), {})(model), optimizer))

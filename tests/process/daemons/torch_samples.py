@@ -74,7 +74,8 @@ def unseen(config, node, local_steps):
     import paceline.torch
     model, steps = perceptron(), int(local_steps)
     optimizer, output = plain_sgd(model), []
-    ways = {"eval": lambda x: model(x), "part": lambda x: model[2](model[1](model[0](x))), "reported": lambda x: model(x)}
+    ways = {"eval": model, "part": lambda x: model[2](model[1](model[0](x))), "reported": model, "thrown away": model, "correct": model,
+            "last": model}
     with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker" if steps > 1 else "server",
                                local_steps=steps) as run:
         finish = run.worker.finish
@@ -85,11 +86,32 @@ def unseen(config, node, local_steps):
                 x, y = batch(step, int(node))
                 optimizer.zero_grad()
                 loss = torch.nn.functional.cross_entropy(forward(x), y)
+                if way == "thrown away" and steps == 1:
+                    run.report(loss)
+                    loss.backward(retain_graph=True)
+                    optimizer.zero_grad()
+                if way != "part" and (way != "last" or step == steps - 1):
+                    run.report(loss, samples=5 if way == "reported" else None, correct=10 if way == "correct" else None)
                 loss.backward()
-                if way != "part":
-                    run.report(loss, samples=5 if way == "reported" else None)
                 optimizer.step()
             print(way, *output.pop(), run.position)
+
+
+def behind(config, node):
+    """Reports behind step(): the next round has the samples that model() is given for it, or the reports'."""
+    import paceline.torch
+    model = perceptron()
+    optimizer, output = plain_sgd(model), []
+    with paceline.torch.attach(model, optimizer, config, node=int(node)) as run:
+        finish = run.worker.finish
+        run.worker.finish = lambda loss, **named: output.append((named["correct"], named["samples"])) or finish(loss, **named)
+        for step, (passes, correct, samples) in enumerate(((2, 10, None), (1, 3, 4), (1, 3, 4), (1, None, None))):
+            optimizer.zero_grad()
+            loss = sum(torch.nn.functional.cross_entropy(model(x[:6]), y[:6]) for x, y in [batch(step, int(node))] * passes)
+            loss.backward()
+            optimizer.step()
+            run.report(loss, correct, samples)
+        print(*output, run.position)
 
 
 if __name__ == "__main__":

@@ -247,6 +247,13 @@ class TorchLoop(ForeignTest):
         self.assertRegex(loop.output(), "compiled: 1 [12]$")  # once more for a second backward()
         self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
 
+    def test_a_report_behind_step_is_no_guess_at_the_next_round_s_samples(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
+        server, loop = self.server(0), self.loop("behind", 0, of="torch_samples.py")
+        self.assert_ends(loop, 0)
+        self.assertEqual(loop.output(), "(None, 12) (None, 6) (3, 4) (3, 4) 30")
+        self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
+
     def test_nodes_that_exchange_different_things_are_refused(self):
         self.configure_loop("optimizer: {kind: momentum, lr: 1, momentum: 0.9}, batch_size: 8, total_iterations: 40")
         server, first = self.server(0), self.loop("equal", 0, "perceptron", "server", "whole")
@@ -266,7 +273,8 @@ class TorchLoop(ForeignTest):
                 server, loop = self.server(0), self.loop("unseen", 0, steps, of="torch_samples.py")
                 self.assertEqual(loop.end(), 0, loop.errors())  # the servers' rate is not the local one
                 self.assertEqual(loop.output().splitlines(), [f"eval True {8 * steps} {8 * steps}", f"part False {8 * steps} {16 * steps}",
-                                                              f"reported True {5 * steps} {21 * steps}"])
+                                                              f"reported True {5 * steps} {21 * steps}", f"thrown away True {8 * steps} {29 * steps}",
+                                                              f"correct True {8 * steps} {37 * steps}", f"last True {8 * steps} {45 * steps}"])
                 self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
 
     def test_biases_and_norms_are_told_from_weights(self):
